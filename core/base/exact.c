@@ -39,6 +39,7 @@ void zr_exact_add(struct zr_exact *e, double x)
 	int digit = shift / 32;
 	unsigned __int128 wide = (unsigned __int128)mantissa << (shift % 32); /* < 2^85 */
 	int64_t sign = bits >> 63 ? -1 : 1;
+
 	for (int i = 0; i < 3; i++)
 		e->limb[digit + i] += sign * (int64_t)(uint32_t)(wide >> (32 * i));
 	if (++e->adds == CARRY_AFTER)
@@ -66,8 +67,12 @@ static double round_digits(const struct zr_exact *e)
 		return 0;
 
 	unsigned __int128 head = 0; /* the top three digits: at least 65 bits of precision */
-	for (int i = 0; i < 3; i++)
-		head = head << 32 | (top - i >= 0 ? (uint64_t)e->limb[top - i] : 0);
+	for (int i = top; i > top - 3; i--) {
+		head <<= 32;
+		if (i >= 0)
+			head |= (uint64_t)e->limb[i];
+	}
+
 	int sticky = 0;
 	for (int i = top - 3; i >= 0; i--)
 		sticky |= e->limb[i] != 0;

@@ -19,22 +19,27 @@ int zr_dir_open(int at, const char *name, int follow)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
 	struct stat st;
-	if (fd < 0 && errno == ENOTDIR && !follow && !fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW))
-		errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
-	return fd;
+	if (fd >= 0 || errno != ENOTDIR || follow || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW))
+		return fd;
+
+	errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+	return -1;
 }
 
 /* Without O_NONBLOCK opening a FIFO waits for a writer. */
 int zr_file_open(int at, const char *name, int follow)
 {
 	int fd = openat(at, name,
-			O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)),
-	    no = 0;
+			O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
 	struct stat st;
+	int no = 0;
 	if (fd < 0)
 		return -1;
 
-	no = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : ENXIO;
+	if (fstat(fd, &st))
+		no = errno;
+	else if (!S_ISREG(st.st_mode))
+		no = ENXIO;
 	if (!no)
 		return fd;
 
@@ -55,8 +60,9 @@ int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at)
 			return n < 0 ? errno : EIO;
 
 		p += n;
-		at += at == ZR_HERE ? 0 : (uint64_t)n;
 		bytes -= (size_t)n;
+		if (at != ZR_HERE)
+			at += (uint64_t)n;
 	}
 	return 0;
 }
@@ -80,9 +86,13 @@ int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at)
 int zr_file_text(int at, const char *name, int follow, size_t most, char **text, size_t *bytes)
 {
 	struct stat st;
-	int fd = zr_file_open(at, name, follow), no = fd < 0 || fstat(fd, &st) ? errno : 0;
+	int fd = zr_file_open(at, name, follow), no = 0;
 	*text = NULL;
-	*bytes = no ? 0 : (size_t)st.st_size;
+	*bytes = 0;
+	if (fd < 0 || fstat(fd, &st))
+		no = errno;
+	else
+		*bytes = (size_t)st.st_size;
 	if (!no && *bytes > most)
 		no = EFBIG;
 	if (!no && !(*text = malloc(*bytes + 1)))
@@ -91,27 +101,31 @@ int zr_file_text(int at, const char *name, int follow, size_t most, char **text,
 		no = zr_read_all_at(fd, *text, *bytes, 0);
 	if (fd >= 0)
 		close(fd);
-	if (!no)
+	if (!no) {
 		(*text)[*bytes] = 0;
-	else
-		free(*text), *text = NULL;
+		return 0;
+	}
+
+	free(*text);
+	*text = NULL;
 	return no;
 }
 
 int zr_file_new(int at, const char *name, const void *data, size_t bytes, int durably)
 {
-	int fd, no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
-	if (no)
-		return no;
+	if (unlinkat(at, name, 0) && errno != ENOENT)
+		return errno;
 
-	fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return errno;
 
-	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
+	int no = zr_write_all_at(fd, data, bytes, ZR_HERE);
 	if (!no && durably && fsync(fd))
 		no = errno;
-	return close(fd) && !no ? errno : no;
+	if (close(fd) && !no)
+		no = errno;
+	return no;
 }
 
 int zr_file_put(int at, const char *name, const void *data, size_t bytes)
@@ -132,7 +146,9 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 int zr_sync_dir(int at)
 {
 	/* EINVAL: a file system that cannot, and need not */
-	return fsync(at) && errno != EINVAL ? errno : 0;
+	if (fsync(at) && errno != EINVAL)
+		return errno;
+	return 0;
 }
 
 int zr_sync_parent(const char *path)
@@ -140,9 +156,13 @@ int zr_sync_parent(const char *path)
 	char copy[PATH_MAX];
 	if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
 		return ENAMETOOLONG;
-	int fd = zr_dir_open(AT_FDCWD, dirname(copy), 1), no = fd < 0 ? errno : zr_sync_dir(fd);
-	if (fd >= 0)
-		close(fd);
+
+	int fd = zr_dir_open(AT_FDCWD, dirname(copy), 1);
+	if (fd < 0)
+		return errno;
+
+	int no = zr_sync_dir(fd);
+	close(fd);
 	return no;
 }
 
@@ -150,8 +170,10 @@ int zr_remove(int at, const char *name)
 {
 	struct dirent *e;
 	int fd = zr_dir_open(at, name, 0), no = 0;
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0))
+		return 0;
 	if (fd < 0)
-		return (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0) ? 0 : errno;
+		return errno;
 
 	DIR *d = fdopendir(fd);
 	while (d && (errno = 0, e = readdir(d)))
@@ -164,9 +186,9 @@ int zr_remove(int at, const char *name)
 		closedir(d);
 	else
 		close(fd);
-	if (no)
-		return no;
-	return unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
+	if (!no && unlinkat(at, name, AT_REMOVEDIR))
+		no = errno;
+	return no;
 }
 
 int zr_take_name(int at, const char *tmp, const char *name)
@@ -179,7 +201,11 @@ int zr_take_name(int at, const char *tmp, const char *name)
 	if (taken && renameat2(at, tmp, at, name, RENAME_EXCHANGE))
 		return errno;
 
-	int no = at == AT_FDCWD ? zr_sync_parent(name) : zr_sync_dir(at);
+	int no;
+	if (at == AT_FDCWD)
+		no = zr_sync_parent(name);
+	else
+		no = zr_sync_dir(at);
 	if (!no && taken)
 		zr_remove(at, tmp);
 	return no;
@@ -195,18 +221,24 @@ int zr_file_code(int no)
 	return ZR_EIO;
 }
 
+static const char *file_error(int no)
+{
+	if (no == ELOOP)
+		return "a symbolic link, and none is followed here: give what it points to";
+	if (no == ENXIO)
+		return "not a regular file";
+	if (no == ENODATA)
+		return "cut short";
+	return strerror(no);
+}
+
 int zr_file_failed(struct zr_error *err, const char *path, const char *doing, int no)
 {
-	int theirs = no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG ||
-		     no == ENODATA;
-	const char *why =
-		no == ELOOP ? "a symbolic link, and none is followed here: give what it points to" :
-		no == ENXIO ? "not a regular file" :
-		no == ENODATA ? "cut short" :
-				strerror(no);
-	return zr_err(err,
-		      no == ENOMEM ? ZR_ENOMEM :
-		      theirs       ? ZR_EINVAL :
-				     ZR_EIO,
-		      "%s: %s%s%s", path, doing, *doing ? ": " : "", why);
+	int code = ZR_EIO;
+	if (no == ENOMEM)
+		code = ZR_ENOMEM;
+	else if (no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG ||
+		 no == ENODATA)
+		code = ZR_EINVAL;
+	return zr_err(err, code, "%s: %s%s%s", path, doing, *doing ? ": " : "", file_error(no));
 }

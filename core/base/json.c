@@ -34,7 +34,9 @@ json_t *zr_json_string(const char *text, const char *otherwise)
 {
 	errno = 0;
 	json_t *j = json_string(text);
-	return j || errno == ENOMEM ? j : json_string(otherwise);
+	if (j || errno == ENOMEM)
+		return j;
+	return json_string(otherwise);
 }
 
 /* jansson does not look whether a token could grow: the first allocation that fails is served from
@@ -75,7 +77,12 @@ static void give(void *p)
 static size_t next(void *to, size_t room, void *arg)
 {
 	struct reading *r = arg;
-	size_t left = r->failed ? 0 : (size_t)(r->end - r->at), n = left < room ? left : room;
+	size_t n = (size_t)(r->end - r->at);
+	if (r->failed)
+		return 0;
+	if (n > room)
+		n = room;
+
 	memcpy(to, r->at, n);
 	r->at += n;
 	return n;
@@ -99,13 +106,17 @@ json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t 
 	r.failed = !r.reserve;
 	now = &r;
 	flags |= JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
-	json_t *j = r.failed ? NULL : json_load_callback(next, &r, flags, why);
+	json_t *j = NULL;
+	if (!r.failed)
+		j = json_load_callback(next, &r, flags, why);
 	keep(&j, r.failed);
 	if (r.failed)
 		snprintf(why->text, sizeof why->text, "out of memory");
 	now = NULL;
 	free(r.reserve);
-	errno = r.failed ? ENOMEM : 0;
+	errno = 0;
+	if (r.failed)
+		errno = ENOMEM;
 	return j;
 }
 
@@ -116,15 +127,18 @@ int zr_json_object(const char *text, size_t n, const char *path, json_t **to, st
 	/* transformers writes 1e30 as an integer for what has no limit */
 	if (!j && !errno && json_error_code(&at) == json_error_numeric_overflow)
 		j = zr_json_load(text, n, JSON_DECODE_INT_AS_REAL, &at);
-	if (json_is_object(j))
-		return *to = j, 0;
+	if (json_is_object(j)) {
+		*to = j;
+		return 0;
+	}
 
-	int rc = j     ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :
-		 errno ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
-			 zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column,
-				at.text);
-	json_decref(j);
-	return rc;
+	if (j) {
+		json_decref(j);
+		return zr_err(err, ZR_EINVAL, "%s: not a JSON object", path);
+	}
+	if (errno)
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+	return zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column, at.text);
 }
 
 char *zr_json_dump(const json_t *j, size_t flags)

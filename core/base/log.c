@@ -29,16 +29,26 @@ void zr_log_level(int level)
 static void draw(const char *text)
 {
 	struct winsize w;
-	int known = !ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1;
+	int columns = sizeof live_text;
 	/* a wrapped line could not be erased */
-	int columns = known ? w.ws_col - 1 : (int)sizeof live_text;
+	if (!ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1)
+		columns = w.ws_col - 1;
 	fprintf(live_out, ERASE "%.*s", columns, text);
 	fflush(live_out);
 }
 
-void zr_logf(int level, const char *topic, const char *fmt, ...)
+static const char *level_text(int level)
 {
 	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
+	if (level < ZR_LOG_ERROR)
+		level = ZR_LOG_ERROR;
+	if (level > ZR_LOG_DEBUG)
+		level = ZR_LOG_DEBUG;
+	return names[level];
+}
+
+void zr_logf(int level, const char *topic, const char *fmt, ...)
+{
 	char text[2048];
 	va_list ap;
 	if (level > max_level && !zr_log_taker)
@@ -54,11 +64,8 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	pthread_mutex_lock(&lock);
 	if (live_text[0])
 		draw("");
-	fprintf(stderr, "zeroth: %s%s%s%s\n",
-		names[level < 0 ? 0 :
-		      level > 3 ? 3 :
-				  level],
-		topic ? topic : "", topic && *topic ? ": " : "", text);
+	fprintf(stderr, "zeroth: %s%s%s%s\n", level_text(level), topic ? topic : "",
+		topic && *topic ? ": " : "", text);
 	if (live_text[0])
 		draw(live_text);
 	pthread_mutex_unlock(&lock);

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 char *zr_text(const char *fmt, ...)
 {
@@ -16,4 +17,10 @@ char *zr_text(const char *fmt, ...)
 	int n = vasprintf(&text, fmt, ap);
 	va_end(ap);
 	return n < 0 ? NULL : text;
+}
+
+void zr_text_add(char *out, size_t size, const char *between, const char *item)
+{
+	size_t at = strlen(out);
+	snprintf(out + at, size - at, "%s%s", at ? between : "", item);
 }

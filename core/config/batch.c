@@ -46,7 +46,9 @@ int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int6
 {
 	char text[32];
 	snprintf(text, sizeof text, "%lld", (long long)value);
-	return given == ZR_AUTO_COUNT ? zr_config_set_auto(cfg, "train", key, text, err) : 0;
+	if (given == ZR_AUTO_COUNT)
+		return zr_config_set_auto(cfg, "train", key, text, err);
+	return 0;
 }
 
 /* Whether a value is somebody's own, by its source. */

@@ -23,7 +23,10 @@ struct reader {
 int zr_data_dir(const char **dir, struct zr_error *err)
 {
 	const char *env = zr_trusted_env("ZEROTH_DATA_PATH");
-	*dir = env ? env : zr_installed_data();
+	if (env)
+		*dir = env;
+	else
+		*dir = zr_installed_data();
 	if (**dir != '/')
 		return zr_err(err, ZR_EINVAL, "ZEROTH_DATA_PATH: '%s' is not an absolute path",
 			      *dir);
@@ -129,8 +132,10 @@ static int override(struct reader *r, const char *text)
 	if (!rc) {
 		*dot = 0;
 		char *section = trim(copy), *key = trim(dot + 1), *value = trim(equals + 1);
-		rc = !*value ? unset(r, section, key) :
-			       zr_layers_add(r->cfg, r->layer, section, key, value, "-o", r->err);
+		if (!*value)
+			rc = unset(r, section, key);
+		else
+			rc = zr_layers_add(r->cfg, r->layer, section, key, value, "-o", r->err);
 	}
 
 	free(copy);

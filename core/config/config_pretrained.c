@@ -31,7 +31,9 @@ static int same_value(const struct zr_opt *o, const char *x, const char *y)
 	at.offset = 0;
 	if (zr_value_parse(&at, x, value[0], &unused) || zr_value_parse(&at, y, value[1], &unused))
 		return 1;
-	return zr_value_text(&at, value[0]) ? !strcmp(x, y) : !memcmp(value[0], value[1], o->width);
+	if (zr_value_text(&at, value[0]))
+		return !strcmp(x, y);
+	return !memcmp(value[0], value[1], o->width);
 }
 
 static int add_option(void *arg, const struct zr_config_key *k, const char *value,

@@ -16,6 +16,7 @@ const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_s
 	return strchr(p->chosen->value, '/') ? s->plugin->path : p->chosen->value;
 }
 
+/* source: where the value comes from, as a comment behind it; NULL: there is no comment. */
 static void write_pair(FILE *out, const char *key, const char *value, const char *source)
 {
 	fprintf(out, "%s =%s", key, *value ? " " : "");

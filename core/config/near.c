@@ -18,9 +18,11 @@ static int distance(const char *a, int n, const char *b, int m)
 		int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
 		now[0] = i;
 		for (int j = 1; j <= m; j++) {
-			int one = up[j] < now[j - 1] ? up[j] + 1 : now[j - 1] + 1;
-			int swap = up[j - 1] + !!strncasecmp(&a[i - 1], &b[j - 1], 1);
-			now[j] = one < swap ? one : swap;
+			now[j] = up[j - 1] + !!strncasecmp(&a[i - 1], &b[j - 1], 1);
+			if (up[j] + 1 < now[j])
+				now[j] = up[j] + 1;
+			if (now[j - 1] + 1 < now[j])
+				now[j] = now[j - 1] + 1;
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
 			    up2[j - 2] + 1 < now[j])
 				now[j] = up2[j - 2] + 1;
@@ -41,15 +43,17 @@ const char *zr_nearest(const char *word, const char *const *candidates, int n)
 
 	for (int i = 0; i < n; i++) {
 		size_t m = strlen(candidates[i]);
-		int d = m > LONGEST ? best : distance(word, (int)len, candidates[i], (int)m);
+		int d = best;
+		if (m <= LONGEST)
+			d = distance(word, (int)len, candidates[i], (int)m);
 		if (d < best) {
 			near = other = candidates[i];
+			best = d;
 			ties = 0;
 		} else if (near && d == best && strcmp(other, candidates[i])) {
 			other = candidates[i];
 			ties++;
 		}
-		best = d < best ? d : best;
 		if (len >= 4 && strstr(candidates[i], word))
 			part = parts++ ? NULL : candidates[i];
 	}

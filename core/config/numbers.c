@@ -65,10 +65,11 @@ void zr_range_text(const struct zr_opt *o, char *out, size_t size)
 static int check_range(const struct zr_opt *o, double v, struct zr_error *err)
 {
 	char range[96], value[40];
-	int low = o->flags & ZR_O_MIN_OPEN ? v > o->min : v >= o->min;
-	int high = o->flags & ZR_O_MAX_OPEN ? v < o->max : v <= o->max;
+	int low = v > o->min || (v == o->min && !(o->flags & ZR_O_MIN_OPEN));
+	int high = v < o->max || (v == o->max && !(o->flags & ZR_O_MAX_OPEN));
 	if (low && high && isfinite(v))
 		return 0;
+
 	zr_range_text(o, range, sizeof range);
 	zr_format_double(v, value, sizeof value);
 	return zr_err(err, ZR_EINVAL, "%s is out of range %s", value, range);
@@ -84,7 +85,11 @@ static int parse_f64(const struct zr_opt *o, const char *text, double *out, stru
 	double v;
 	if (zr_parse_double(text, &v))
 		return not_a("a number", text, err);
-	return check_range(o, v, err) ? ZR_EINVAL : (*out = v, 0);
+	if (check_range(o, v, err))
+		return ZR_EINVAL;
+
+	*out = v;
+	return 0;
 }
 
 static int parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err)
@@ -97,38 +102,49 @@ static int parse_i64(const struct zr_opt *o, const char *text, int64_t *out, str
 	v = strtoll(text, NULL, 10);
 	if (errno || v == ZR_AUTO_I64)
 		return zr_err(err, ZR_EINVAL, "%s does not fit 64 bits", text);
-	return check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
+	if (check_range(o, (double)v, err))
+		return ZR_EINVAL;
+
+	*out = v;
+	return 0;
 }
 
-/* So many units. text: all that was given, for messages. */
+static int parse_digits(const struct zr_opt *o, const char *number, uint64_t unit, const char *text,
+			uint64_t *out, struct zr_error *err)
+{
+	errno = 0;
+	uint64_t n = strtoull(number, NULL, 10);
+	if (errno || n >= ZR_AUTO_COUNT / unit)
+		return zr_err(err, ZR_EINVAL, "%s is too large", text);
+
+	n *= unit;
+	if (check_range(o, (double)n, err))
+		return ZR_EINVAL;
+
+	*out = n;
+	return 0;
+}
+
+/* A number of units, in digits or like 5e8. text: all that was given, for messages. */
 static int parse_whole(const struct zr_opt *o, const char *number, uint64_t unit, const char *what,
 		       const char *text, uint64_t *out, struct zr_error *err)
 {
 	double v;
-	uint64_t n;
-	int digits = *number && strspn(number, "0123456789") == strlen(number);
-	if (digits) {
-		errno = 0;
-		n = strtoull(number, NULL, 10);
-		if (errno || n >= ZR_AUTO_COUNT / unit)
-			return zr_err(err, ZR_EINVAL, "%s is too large", text);
+	if (*number && strspn(number, "0123456789") == strlen(number))
+		return parse_digits(o, number, unit, text, out, err);
+	if (zr_parse_double(number, &v) || v * (double)unit != floor(v * (double)unit))
+		return not_a(what, text, err);
 
-		n *= unit;
-	} else {
-		if (zr_parse_double(number, &v) || v * (double)unit != floor(v * (double)unit))
-			return not_a(what, text, err);
+	v *= (double)unit;
+	if (check_range(o, v, err))
+		return ZR_EINVAL;
+	if (v < 0)
+		return not_a(what, text, err);
+	if (v > EXACT)
+		return zr_err(err, ZR_EINVAL, "%s is too large", text);
 
-		v *= (double)unit;
-		if (check_range(o, v, err))
-			return ZR_EINVAL;
-		if (v < 0)
-			return not_a(what, text, err);
-		if (v > EXACT)
-			return zr_err(err, ZR_EINVAL, "%s is too large", text);
-
-		n = (uint64_t)v;
-	}
-	return check_range(o, (double)n, err) ? ZR_EINVAL : (*out = n, 0);
+	*out = (uint64_t)v;
+	return 0;
 }
 
 static int parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out,
@@ -137,15 +153,19 @@ static int parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out,
 	static const char suffixes[] = "KMGT";
 	char number[64];
 	size_t len = strlen(text);
-	const char *suffix = len ? strchr(suffixes, text[len - 1]) : NULL;
+	const char *suffix = NULL;
+	uint64_t unit = 1;
 	if (len >= sizeof number)
 		return not_a("bytes like 512M or 2G", text, err);
 
 	memcpy(number, text, len + 1);
-	if (suffix)
+	if (len)
+		suffix = strchr(suffixes, text[len - 1]);
+	if (suffix) {
 		number[len - 1] = 0;
-	return parse_whole(o, number, suffix ? 1ull << 10 * (suffix - suffixes + 1) : 1,
-			   "bytes like 512M or 2G", text, out, err);
+		unit = 1ull << 10 * (suffix - suffixes + 1);
+	}
+	return parse_whole(o, number, unit, "bytes like 512M or 2G", text, out, err);
 }
 
 static int format_bytes(uint64_t v, char *out, size_t size)
@@ -187,11 +207,15 @@ static int parse_list(const struct zr_opt *o, const char *text, double *out, str
 
 int zr_number_parse(const struct zr_opt *o, const char *text, void *at, struct zr_error *err)
 {
-	return o->type == ZR_T_I64   ? parse_i64(o, text, at, err) :
-	       o->type == ZR_T_COUNT ? parse_whole(o, text, 1, "a whole number", text, at, err) :
-	       o->type == ZR_T_BYTES ? parse_bytes(o, text, at, err) :
-	       o->type == ZR_T_F64S  ? parse_list(o, text, at, err) :
-				       parse_f64(o, text, at, err);
+	if (o->type == ZR_T_I64)
+		return parse_i64(o, text, at, err);
+	if (o->type == ZR_T_COUNT)
+		return parse_whole(o, text, 1, "a whole number", text, at, err);
+	if (o->type == ZR_T_BYTES)
+		return parse_bytes(o, text, at, err);
+	if (o->type == ZR_T_F64S)
+		return parse_list(o, text, at, err);
+	return parse_f64(o, text, at, err);
 }
 
 int zr_number_check(const struct zr_opt *o, const void *at, struct zr_error *err)

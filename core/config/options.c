@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 struct zr_table zr_table_of(const struct zr_desc *desc)
 {
 	return (struct zr_table){ desc->opts, desc->n_opts, desc->opt_stride, desc->opts_size };
@@ -53,7 +55,11 @@ static uint32_t width_of(const struct zr_opt *o)
 {
 	if (o->type == ZR_T_F64S && o->width && o->width % 8 == 0 && o->width <= 8 * ZR_LIST_MAX)
 		return o->width;
-	return o->type == ZR_T_BOOL ? 1 : o->type == ZR_T_ENUM ? 4 : 8;
+	if (o->type == ZR_T_BOOL)
+		return 1;
+	if (o->type == ZR_T_ENUM)
+		return 4;
+	return 8;
 }
 
 static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct zr_error *err)
@@ -74,12 +80,14 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 			      "option %s: %u bytes at offset %u, expected %u "
 			      "within the %u of its struct",
 			      o->name, o->width, o->offset, width_of(o), t->size);
-	if (!o->def)
-		return o->flags & ZR_O_REQUIRED ? 0 :
-						  zr_err(err, ZR_EINVAL,
-							 "option %s: no default and not "
-							 "required",
-							 o->name);
+	if (!o->def) {
+		if (o->flags & ZR_O_REQUIRED)
+			return 0;
+		return zr_err(err, ZR_EINVAL,
+			      "option %s: no default and not "
+			      "required",
+			      o->name);
+	}
 
 	at.offset = 0;
 	if (zr_value_parse(&at, o->def, value, &e))
@@ -110,9 +118,11 @@ static int is_text(const struct zr_opt *o)
 
 const char *zr_value_text(const struct zr_opt *o, const void *opts)
 {
-	const char *text = is_text(o) ? *(const char *const *)((const char *)opts + o->offset) :
-					NULL;
-	return is_text(o) && !text ? "" : text;
+	if (!is_text(o))
+		return NULL;
+
+	const char *text = *(const char *const *)((const char *)opts + o->offset);
+	return text ? text : "";
 }
 
 static void store_auto(const struct zr_opt *o, void *at)
@@ -132,10 +142,13 @@ int zr_value_is_auto(const struct zr_opt *o, const void *opts)
 	const void *at = (const char *)opts + o->offset;
 	int count = o->type == ZR_T_COUNT || o->type == ZR_T_BYTES;
 	int real = o->type == ZR_T_F64 || o->type == ZR_T_F64S;
-	return o->type == ZR_T_ENUM ? *(const int32_t *)at == ZR_AUTO_ENUM :
-	       o->type == ZR_T_I64  ? *(const int64_t *)at == ZR_AUTO_I64 :
-	       count                ? *(const uint64_t *)at == ZR_AUTO_COUNT :
-				      real && isnan(*(const double *)at);
+	if (o->type == ZR_T_ENUM)
+		return *(const int32_t *)at == ZR_AUTO_ENUM;
+	if (o->type == ZR_T_I64)
+		return *(const int64_t *)at == ZR_AUTO_I64;
+	if (count)
+		return *(const uint64_t *)at == ZR_AUTO_COUNT;
+	return real && isnan(*(const double *)at);
 }
 
 static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, struct zr_error *err)
@@ -148,13 +161,14 @@ static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, st
 			*out = n;
 			return 0;
 		}
-		size_t len = strlen(list);
-		snprintf(list + len, sizeof list - len, "%s%s", n ? ", " : "", o->choices[n]);
+		zr_text_add(list, sizeof list, ", ", o->choices[n]);
 	}
 
 	near = zr_nearest(text, o->choices, n);
-	return zr_err(err, ZR_EINVAL, "'%s' is none of %s%s%s%s", text, list,
-		      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	if (near)
+		return zr_err(err, ZR_EINVAL, "'%s' is none of %s; did you mean %s?", text, list,
+			      near);
+	return zr_err(err, ZR_EINVAL, "'%s' is none of %s", text, list);
 }
 
 static int parse_bool(const char *text, uint8_t *out, struct zr_error *err)
@@ -181,8 +195,9 @@ int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct 
 		store_auto(o, at);
 		return 0;
 	}
-	return o->type == ZR_T_ENUM ? parse_enum(o, text, at, err) :
-				      zr_number_parse(o, text, at, err);
+	if (o->type == ZR_T_ENUM)
+		return parse_enum(o, text, at, err);
+	return zr_number_parse(o, text, at, err);
 }
 
 int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *err)
@@ -203,9 +218,14 @@ int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *er
 int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size)
 {
 	const void *at = (const char *)opts + o->offset;
-	const char *text = zr_value_is_auto(o, opts) ? "auto" :
-			   o->type == ZR_T_BOOL      ? *(const uint8_t *)at ? "yes" : "no" :
-			   o->type == ZR_T_ENUM      ? o->choices[*(const int32_t *)at] :
-						       zr_value_text(o, opts);
-	return text ? snprintf(out, size, "%s", text) : zr_number_format(o, at, out, size);
+	const char *text = zr_value_text(o, opts);
+	if (zr_value_is_auto(o, opts))
+		text = "auto";
+	else if (o->type == ZR_T_BOOL)
+		text = *(const uint8_t *)at ? "yes" : "no";
+	else if (o->type == ZR_T_ENUM)
+		text = o->choices[*(const int32_t *)at];
+	if (text)
+		return snprintf(out, size, "%s", text);
+	return zr_number_format(o, at, out, size);
 }

@@ -34,16 +34,22 @@ static void point_batch(struct zr_session *s, char *tokens)
 {
 	const struct zr_plan *p = s->plan;
 	struct zr_layer_call *call = &s->call;
-	int documents = s->from && zr_has_documents(s->from);
 	char *batch = tokens - p->tokens;
 	call->tokens = (int32_t *)tokens;
 	call->targets = (int32_t *)(batch + p->targets);
 	call->loss_rows = (float *)(batch + p->loss_rows);
 	call->right_rows = (float *)(batch + p->right_rows);
 	call->loss_sum = (double *)(batch + p->loss_sum);
-	call->starts = documents ? (int32_t *)(batch + p->starts) : NULL;
-	call->positions = documents || !s->from ? (int32_t *)(batch + p->positions) : NULL;
-	call->weights = documents ? (float *)(batch + p->weights) : NULL;
+	call->starts = call->positions = NULL;
+	call->weights = NULL;
+
+	int documents = s->from && zr_has_documents(s->from);
+	if (documents || !s->from)
+		call->positions = (int32_t *)(batch + p->positions);
+	if (documents) {
+		call->starts = (int32_t *)(batch + p->starts);
+		call->weights = (float *)(batch + p->weights);
+	}
 }
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
@@ -60,18 +66,27 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->out = c->at[ZR_O_LAYER_OUT];
 	call->saved = c->at[ZR_O_LAYER_SAVED];
 	call->work = c->at[ZR_O_LAYER_WORK];
-	call->grad = backward ? c->at[ZR_O_LAYER_GRAD_OR_CACHE] : NULL;
-	call->cache = backward ? NULL : c->at[ZR_O_LAYER_GRAD_OR_CACHE];
+	call->grad = call->cache = NULL;
+	if (backward)
+		call->grad = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
+	else
+		call->cache = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
 	call->param = s->param;
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
-	float *row = (float *)(void *)call->loss_sum;
-	int rc = backward                  ? model->backward(it->inst, call) :
-		 c->i->flags & ZR_F_LOGITS ? model->logits(it->inst, call, call->length - 1, row) :
-					     model->forward(it->inst, call);
-	return zr_user_failed(s, it, rc, backward ? "backward" : "forward", c->err);
+
+	if (backward)
+		return zr_user_failed(s, it, model->backward(it->inst, call), "backward", c->err);
+
+	int rc;
+	if (c->i->flags & ZR_F_LOGITS)
+		rc = model->logits(it->inst, call, call->length - 1,
+				   (float *)(void *)call->loss_sum);
+	else
+		rc = model->forward(it->inst, call);
+	return zr_user_failed(s, it, rc, "forward", c->err);
 }
 
 /* ---- gradients ---- */
@@ -104,18 +119,21 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t num
 		      int64_t lo, int64_t from, int64_t to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	int measure = c->i->flags & ZR_F_MEASURE && number == c->i->number - 1;
 	int64_t block = (from - lo) / ZR_BLOCK;
 	struct zr_op_fold op = {
 		.size = sizeof op,
 		.comm_dtype = c->i->dtype,
 		.n = to - from,
-		.flags = c->i->flags & ZR_F_STORE && !number ? 0 : ZR_OP_ACCUMULATE,
 		.g = g + (from - lo),
 		.acc = (float *)c->at[ZR_O_ACCUMULATE_SUM] + (from - lo),
-		.sumsq = measure ? (double *)c->at[ZR_O_ACCUMULATE_SQUARES] + block : NULL,
-		.nonfinite = measure ? (uint32_t *)c->at[ZR_O_ACCUMULATE_COUNTS] + block : NULL
 	};
+
+	if (number || !(c->i->flags & ZR_F_STORE))
+		op.flags = ZR_OP_ACCUMULATE;
+	if (c->i->flags & ZR_F_MEASURE && number == c->i->number - 1) {
+		op.sumsq = (double *)c->at[ZR_O_ACCUMULATE_SQUARES] + block;
+		op.nonfinite = (uint32_t *)c->at[ZR_O_ACCUMULATE_COUNTS] + block;
+	}
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
 }
 
@@ -177,15 +195,19 @@ int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 				 .sums = (double *)c->at[ZR_O_OPTIMIZE_SUMS],
 				 .state = c->at + ZR_O_OPTIMIZE_STATE,
 				 .err = c->err };
-	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_subgroup(s, &d) : zr_partial_subgroup(s, &d);
+	if (c->i->kind == ZR_I_OPTIMIZE)
+		return zr_step_subgroup(s, &d);
+	return zr_partial_subgroup(s, &d);
 }
 
 int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[ZR_O_LOAD_MASTER], c->at[ZR_O_LOAD_COPY] };
 	float *x = (float *)c->at[ZR_O_LOAD_VALUES];
-	return (c->i->kind == ZR_I_LOAD ? zr_master_get : zr_master_put)(
-		s, subgroup_of(s, c), &m, 0, c->i->blocks, x, c->err);
+	const struct zr_subgroup *p = subgroup_of(s, c);
+	if (c->i->kind == ZR_I_LOAD)
+		return zr_master_get(s, p, &m, 0, c->i->blocks, x, c->err);
+	return zr_master_put(s, p, &m, 0, c->i->blocks, x, c->err);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)

@@ -24,15 +24,41 @@ static struct zr_batch request(const struct zr_session *s, int32_t split, int64_
 /* Whether a value of row r is out of its range: kernels use these as indices. */
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
-	int unknown = d->vocabulary &&
-		      (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
-		       b->targets[r] < ZR_PADDING || b->targets[r] >= d->vocabulary);
-	int64_t t = r % b->length, start = b->starts ? b->starts[r] : t;
-	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
-	return unknown || !fits ||
-	       (b->starts && (b->positions[r] < 0 || b->positions[r] >= d->context ||
-			      !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
-			      (b->targets[r] < 0 && b->weights[r] > 0)));
+	if (d->vocabulary && (b->inputs[r] < 0 || b->inputs[r] >= d->vocabulary ||
+			      b->targets[r] < ZR_PADDING || b->targets[r] >= d->vocabulary))
+		return 1;
+	if (!b->starts)
+		return 0;
+
+	/* a document starts here, or the one of the token before goes on */
+	int64_t t = r % b->length, start = b->starts[r];
+	if (start != t && (!t || start < 0 || start != b->starts[r - 1]))
+		return 1;
+	if (b->positions[r] < 0 || b->positions[r] >= d->context)
+		return 1;
+	if (!(b->weights[r] >= 0 && isfinite(b->weights[r])))
+		return 1;
+	return b->targets[r] < 0 && b->weights[r] > 0;
+}
+
+static int wrong_row(const struct zr_session *s, const struct zr_source *d,
+		     const struct zr_batch *b, int64_t r, struct zr_error *err)
+{
+	int start = 0, position = (int)(r % b->length);
+	double weight = 1;
+	if (b->starts) {
+		start = b->starts[r];
+		position = b->positions[r];
+		weight = (double)b->weights[r];
+	}
+
+	return zr_err(err, ZR_EINVAL,
+		      "[%s] %s: token %lld of slot %lld has "
+		      "start %d, position %d, token %d, target %d of %lld and "
+		      "weight %g, which do not fit together",
+		      d->it.section->name, d->it.section->plugin->desc->id, (long long)r,
+		      (long long)b->slot, start, position, b->inputs[r], b->targets[r],
+		      (long long)s->facts->decl.vocabulary, weight);
 }
 
 static int check_rows(const struct zr_session *s, const struct zr_source *d,
@@ -40,17 +66,7 @@ static int check_rows(const struct zr_session *s, const struct zr_source *d,
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
 		if (is_wrong(b, &s->facts->decl, r))
-			return zr_err(err, ZR_EINVAL,
-				      "[%s] %s: token %lld of slot %lld has "
-				      "start %d, position %d, token %d, target %d of %lld and "
-				      "weight %g, which do not fit together",
-				      d->it.section->name, d->it.section->plugin->desc->id,
-				      (long long)r, (long long)b->slot,
-				      b->starts ? b->starts[r] : 0,
-				      b->starts ? b->positions[r] : (int)(r % b->length),
-				      b->inputs[r], b->targets[r],
-				      (long long)s->facts->decl.vocabulary,
-				      b->starts ? (double)b->weights[r] : 1);
+			return wrong_row(s, d, b, r, err);
 	return 0;
 }
 
@@ -58,7 +74,10 @@ static int check_rows(const struct zr_session *s, const struct zr_source *d,
 static void leave_out(const struct zr_batch *b, int64_t sequences)
 {
 	int64_t left = (sequences - b->slot * b->sequences) * b->length;
-	for (int64_t r = left > 0 ? left : 0; r < b->sequences * b->length; r++) {
+	if (left < 0)
+		left = 0;
+
+	for (int64_t r = left; r < b->sequences * b->length; r++) {
 		b->targets[r] = ZR_NO_TARGET;
 		if (b->weights)
 			b->weights[r] = 0;
@@ -104,7 +123,10 @@ int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err)
 	struct zr_source *d = s->roles->source;
 	struct zr_batch b = request(s, ZR_SPLIT_TRAIN, 0);
 	*sum = (double)(b.slots * b.sequences * b.length);
-	int rc = zr_has_documents(d) ? ZR_ASK(&d->it, data, targets, err, &b, sum) : 0;
+	if (!zr_has_documents(d))
+		return 0;
+
+	int rc = ZR_ASK(&d->it, data, targets, err, &b, sum);
 	if (rc || (*sum >= 0 && isfinite(*sum)))
 		return rc;
 	return zr_err(err, ZR_EINVAL, "[%s] %s: targets() answers %g, expected the sum of weights",

@@ -83,9 +83,19 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 
 static void name_overflow(const struct zr_layout *l, int64_t bad, struct zr_step_result *r)
 {
-	const struct zr_place *t = bad == INT64_MAX ? NULL : &l->tensor[bad];
-	r->overflow = t ? t->decl->name : isfinite(r->loss) ? NULL : "loss";
-	r->unit = t ? l->unit[t->unit].name : NULL;
+	if (bad != INT64_MAX) {
+		r->overflow = l->tensor[bad].decl->name;
+		r->unit = l->unit[l->tensor[bad].unit].name;
+	} else if (!isfinite(r->loss)) {
+		r->overflow = "loss";
+	}
+}
+
+/* Whether the precision plugin answered what it may: an action, and finite scales above 0. */
+static int is_answer(const struct zr_step_result *r)
+{
+	return (uint32_t)r->action <= ZR_STEP_STOP && r->scale > 0 && r->scale < INFINITY &&
+	       r->next_scale > 0 && r->next_scale < INFINITY;
 }
 
 /* The same on all ranks. The update that it counts comes next. */
@@ -99,24 +109,26 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 				      .lr = d->lr[0],
 				      .stop = (int)b->stop,
 				      .bad_rank = (int)b->bad_rank };
-	r->loss = d->targets > 0 ? (float)(zr_exact_value(&b->loss) / d->targets) : 0;
+	if (d->targets > 0)
+		r->loss = (float)(zr_exact_value(&b->loss) / d->targets);
 	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)s->facts->batch.slots;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * d->grad_mult;
 	name_overflow(&s->facts->layout, b->bad_tensor, r);
 	int rc = ZR_ASK(&s->roles->precision, precision, next, c->err, &s->scale,
 			r->overflow != NULL, &r->action);
 	r->next_scale = s->scale.scale;
-	if (!rc && !((uint32_t)r->action <= ZR_STEP_STOP && r->scale > 0 && r->scale < INFINITY &&
-		     r->next_scale > 0 && r->next_scale < INFINITY))
+	if (!rc && !is_answer(r))
 		rc = zr_err(c->err, ZR_EINVAL,
 			    "[precision] %s answers action %d and loss scale %g "
 			    "after %g; expected one of ZR_STEP_* and finite scales above 0",
 			    s->roles->precision.section->plugin->desc->id, r->action, r->next_scale,
 			    r->scale);
 	/* grad_mult scales the sums of gradients: lower it where their norm exceeds the limit */
-	const double limit = s->facts->train->gradient_clipping,
-		     over = limit > 0 ? (r->grad_norm + 1e-6) / limit : 0;
-	d->grad_mult /= over > 1 ? over : 1;
+	const double limit = s->facts->train->gradient_clipping;
+	const double over = (r->grad_norm + 1e-6) / limit;
+	if (limit > 0 && over > 1)
+		d->grad_mult /= over;
+
 	set_scalars(s);
 	s->applied += !rc && r->action == ZR_STEP_APPLY;
 	return rc;

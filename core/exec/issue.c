@@ -19,7 +19,9 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 {
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
-	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
+	const struct zr_operand *o = NULL;
+	if (p->n_operand)
+		o = p->operand + first;
 	return (struct zr_call){
 		&p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n], err
 	};
@@ -27,10 +29,11 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
 {
-	const char *wait = s->waiting ? "wait for the " : "";
-	int n = s->running ? snprintf(out, size, "%s", wait) : 0;
-	if (s->running)
-		zr_instr_text(s->setup, s->running, s->at, out + n, size - (size_t)n);
+	if (!s->running)
+		return;
+
+	int n = snprintf(out, size, "%s", s->waiting ? "wait for the " : "");
+	zr_instr_text(s->setup, s->running, s->at, out + n, size - (size_t)n);
 }
 
 /* What ran: whoever failed does not know. What another rank fails with says where already. */
@@ -66,9 +69,8 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	*c.ticket = 0;
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
-	rc = rc ? failed(s, rc, err) : 0;
 	if (rc)
-		return rc;
+		return failed(s, rc, err);
 	return end_some(s, p, n, c.i->n_after - c.i->n_behind, c.i->n_after, err);
 }
 
@@ -105,5 +107,7 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	rc = begin[c.i->kind](s, &c);
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 0);
-	return rc && rc != ZR_EAGAIN ? failed(s, rc, err) : rc;
+	if (rc && rc != ZR_EAGAIN)
+		return failed(s, rc, err);
+	return rc;
 }

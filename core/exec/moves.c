@@ -16,14 +16,18 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	char *to = c->at[ZR_O_COPY_TO] + k * zr_parts_apart(target, c->i->blocks, bytes);
 	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start &&
 		     dev->copy_wait;
-	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	if (!beside || s->pageable[source->region] || s->pageable[target->region])
 		return zr_copy(s, to, from, bytes, c->err);
 
-	now = now && c->i->flags & ZR_F_IDLE;
-	int rc = now ? dev->copy_now(it, to, from, bytes, c->ticket) :
-		       dev->copy_start(it, to, from, bytes, c->ticket);
-	return zr_instance_failed(&s->roles->device, rc, now ? "copy_now" : "copy_start", c->err);
+	int rc;
+	if (c->i->flags & ZR_F_IDLE && ZR_HAS(dev, struct zr_device_v1, copy_now) &&
+	    dev->copy_now) {
+		rc = dev->copy_now(it, to, from, bytes, c->ticket);
+		return zr_instance_failed(&s->roles->device, rc, "copy_now", c->err);
+	}
+
+	rc = dev->copy_start(it, to, from, bytes, c->ticket);
+	return zr_instance_failed(&s->roles->device, rc, "copy_start", c->err);
 }
 
 /* One part is under way while the next one begins. */
@@ -64,7 +68,9 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 static struct zr_instance *comm_of(const struct zr_session *s, int device)
 {
 	struct zr_setup_roles *r = s->roles;
-	return !device && r->host_comm.inst ? &r->host_comm : &r->comm;
+	if (!device && r->host_comm.inst)
+		return &r->host_comm;
+	return &r->comm;
 }
 
 static int post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket,
@@ -74,14 +80,18 @@ static int post(struct zr_session *s, const struct zr_comm_op *o, int device, zr
 	const struct zr_comm_v1 *v = comm->vtbl;
 	*ticket = 0;
 	int rc = v->post(comm->inst, o, ticket);
-	return rc == ZR_EAGAIN ? rc : zr_user_failed(s, comm, rc, "post", err);
+	if (rc == ZR_EAGAIN)
+		return rc;
+	return zr_user_failed(s, comm, rc, "post", err);
 }
 
 static int complete(struct zr_session *s, int device, zr_ticket ticket, struct zr_error *err)
 {
 	struct zr_instance *comm = comm_of(s, device);
 	const struct zr_comm_v1 *v = comm->vtbl;
-	return ticket ? zr_user_failed(s, comm, v->wait(comm->inst, ticket), "wait", err) : 0;
+	if (!ticket)
+		return 0;
+	return zr_user_failed(s, comm, v->wait(comm->inst, ticket), "wait", err);
 }
 
 int zr_comm_run(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err)

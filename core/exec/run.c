@@ -14,13 +14,12 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
 		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k, err)))
 			rc = zr_begin(s, p, n, err);
-	const char *who = p->instr[n].kind == ZR_I_COLLECTIVE ? "comm" : "offload";
 	if (rc != ZR_EAGAIN)
 		return rc;
 	return zr_err(err, ZR_EINTERNAL,
 		      "[%s] answers ZR_EAGAIN and has no "
 		      "request that could end; mend the plugin",
-		      who);
+		      p->instr[n].kind == ZR_I_COLLECTIVE ? "comm" : "offload");
 }
 
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)

@@ -56,13 +56,16 @@ int zr_store_of(const struct zr_plan *plan, const struct zr_lowered *p, int32_t 
 	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= zr_stored(in))
 		return -1;
 	int32_t region = p->operand[in->first + zr_stored(in)].region;
-	int store = region < 0 ? -1 : plan->region[region].store;
-	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
+	if (region < 0 || plan->region[region].store < ZR_STORE_OPTIMIZER)
+		return -1;
+	return plan->region[region].store - ZR_STORE_OPTIMIZER;
 }
 
 int zr_before_request(const struct zr_before *b, int32_t i)
 {
-	return b->waited[i] ? -1 : zr_store_of(&b->setup->plan, b->p, i);
+	if (b->waited[i])
+		return -1;
+	return zr_store_of(&b->setup->plan, b->p, i);
 }
 
 void zr_before_enter(struct zr_before *b, int32_t j)
@@ -103,12 +106,16 @@ static int32_t visit(struct zr_before *b, int32_t *mark, int32_t value, int32_t 
  * before `from`. A mark that is not above the value says that all this was done there. */
 static void mark_back(struct zr_before *b, int32_t *mark, int32_t value, int32_t d, int32_t from)
 {
-	int32_t n = d < from ? 0 : visit(b, mark, value, d, 0);
+	if (d < from)
+		return;
+
+	int32_t n = visit(b, mark, value, d, 0);
 	while (n > 0) {
 		const struct zr_instr *in = &b->p->instr[b->stack[--n]];
 		for (int32_t k = 0; k < in->n_after; k++) {
 			d = b->p->dep[in->after + k];
-			n = d < from ? n : visit(b, mark, value, d, n);
+			if (d >= from)
+				n = visit(b, mark, value, d, n);
 		}
 	}
 }

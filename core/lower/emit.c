@@ -28,7 +28,8 @@ void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
 	i.op = l->op;
 	i.unit = l->unit;
 	i.first = p->n_operand;
-	i.flags |= l->updates ? ZR_F_UPDATE : 0;
+	if (l->updates)
+		i.flags |= ZR_F_UPDATE;
 	p->instr[p->n++] = i;
 }
 
@@ -48,17 +49,22 @@ struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t 
 
 void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
 {
-	struct zr_buffer *b = o->buffer ? &l->p->buffer[o->buffer - 1] : NULL;
-	if (!b)
+	if (!o->buffer)
 		return;
-	b->first = b->first < 0 ? l->now : b->first;
-	b->last = b->last > l->now ? b->last : l->now;
+
+	struct zr_buffer *b = &l->p->buffer[o->buffer - 1];
+	if (b->first < 0)
+		b->first = l->now;
+	if (b->last < l->now)
+		b->last = l->now;
 }
 
 struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes)
 {
-	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) :
-				      zr_none();
+	if (!bytes)
+		return zr_none();
+
+	struct zr_operand o = zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE);
 	zr_low_keep(l, &o);
 	if (o.buffer)
 		l->p->buffer[o.buffer - 1].last = INT32_MAX;
@@ -122,13 +128,22 @@ static struct zr_operand part_of(struct zr_operand o, int64_t k, int64_t parts, 
 	return zr_operand_part(o, (uint64_t)k * zr_parts_apart(&o, parts, bytes), bytes);
 }
 
+/* Emits one instruction that moves bytes. of: its kind, sizes and flags. */
+static void emit_move(struct zr_lowering *l, struct zr_instr of, struct zr_operand from,
+		      struct zr_operand to)
+{
+	zr_low_emit(l, of);
+	zr_low_operand(l, ZR_O_COPY_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_COPY_TO, to, ZR_WRITES);
+}
+
 /* A store takes one part at a time; parts that touch are one. */
 void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
 		       int64_t parts, uint64_t bytes, int idle)
 {
-	int read = on_disk(l, &from), write = on_disk(l, &to), disk = read || write;
+	int read = on_disk(l, &from), write = on_disk(l, &to);
+	int device = (read && on_device(l, &to)) || (!read && write && on_device(l, &from));
 	uint64_t all = (uint64_t)parts * bytes;
-	int device = read ? on_device(l, &to) : write && on_device(l, &from);
 	if (from.bytes == all && to.bytes == all) {
 		bytes = all;
 		parts = 1;
@@ -140,21 +155,18 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		return;
 	}
 
-	struct zr_instr i = { .kind = read  ? ZR_I_READ :
-				      write ? ZR_I_WRITE :
-					      ZR_I_COPY,
-			      .flags = write && from.buffer ? ZR_F_LATE :
-				       idle && !disk        ? ZR_F_IDLE :
-							      0,
-			      .block = (int64_t)bytes,
-			      .blocks = disk ? 1 : parts };
-	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
-		zr_low_emit(l, i);
-		zr_low_operand(l, ZR_O_COPY_FROM, disk ? part_of(from, k, parts, bytes) : from,
-			       ZR_READS);
-		zr_low_operand(l, ZR_O_COPY_TO, disk ? part_of(to, k, parts, bytes) : to,
-			       ZR_WRITES);
+	struct zr_instr i = { .kind = ZR_I_COPY, .block = (int64_t)bytes, .blocks = parts };
+	if (!read && !write) {
+		i.flags = idle ? ZR_F_IDLE : 0;
+		emit_move(l, i, from, to);
+		return;
 	}
+
+	i.kind = read ? ZR_I_READ : ZR_I_WRITE;
+	i.flags = write && from.buffer ? ZR_F_LATE : 0;
+	i.blocks = 1;
+	for (int64_t k = 0; k < parts; k++)
+		emit_move(l, i, part_of(from, k, parts, bytes), part_of(to, k, parts, bytes));
 }
 
 void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
@@ -198,18 +210,18 @@ static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t a
 /* Chunk by chunk, each through the same sub-group of host memory. */
 static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *x)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, i.group),
-		 size = (uint64_t)zr_dtype_bytes(i.dtype);
-	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks),
-		 all = x->recv.bytes / received;
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, i.group);
+	uint64_t size = (uint64_t)zr_dtype_bytes(i.dtype);
+	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks);
+	uint64_t all = x->recv.bytes / received;
 	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
 	if (!step)
 		step = 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
-	step = all < step ? all : step;
+	step = zr_min(all, step);
 	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
-		uint64_t n = all - at < step ? all - at : step;
+		uint64_t n = zr_min(all - at, step);
 		struct zr_sent_received part = { zr_operand_part(host, 0, sent * n),
 						 zr_operand_part(host, step * sent, received * n) };
 		if (sends(l, &i))
@@ -237,7 +249,9 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 			through_host(l, i, &l->part[k]);
 		return;
 	}
-	i.flags = device ? ZR_F_DEVICE : 0;
+
+	if (device)
+		i.flags = ZR_F_DEVICE;
 	post(l, i, l->part, n);
 }
 

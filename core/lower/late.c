@@ -28,7 +28,10 @@ static int add_waits(struct zr_spans *t, struct zr_lowered *p, int32_t j, struct
 {
 	int stored = o.region >= 0 && t->setup->plan.region[o.region].store > ZR_STORE_HOST;
 	int touch = o.access & ZR_WRITES;
-	o.access = stored || touch ? ZR_WRITES : 0;
+	o.access = 0;
+	if (stored || touch)
+		o.access = ZR_WRITES;
+
 	t->n_found = 0;
 	int rc = zr_spans_find(t, &o);
 	for (int32_t k = 0; !rc && k < t->n_found; k++) {
@@ -40,7 +43,9 @@ static int add_waits(struct zr_spans *t, struct zr_lowered *p, int32_t j, struct
 					     sizeof *p->wait)))
 			p->wait[p->n_wait++] = (struct zr_late_wait){ j, late };
 	}
-	return !rc && touch && t->n_found ? zr_spans_touch(t, &o, -1, ZR_Q_STORE) : rc;
+	if (!rc && touch && t->n_found)
+		return zr_spans_touch(t, &o, -1, ZR_Q_STORE);
+	return rc;
 }
 
 int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err)
@@ -54,5 +59,7 @@ int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_erro
 		for (int32_t k = 0; !rc && k < p->instr[j].n; k++)
 			rc = add_waits(&t, p, j, p->operand[p->instr[j].first + k]);
 	zr_spans_free(&t);
-	return rc ? zr_err(err, rc, "out of memory for the waits for late writes") : 0;
+	if (rc)
+		return zr_err(err, rc, "out of memory for the waits for late writes");
+	return 0;
 }

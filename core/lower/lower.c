@@ -14,8 +14,9 @@
 
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
 {
-	return l->f->device_info.host_access ? zr_operand_part(l->batch, at, bytes) :
-					       zr_mine(ZR_R_HOST, l->plan->host_batch + at, bytes);
+	if (l->f->device_info.host_access)
+		return zr_operand_part(l->batch, at, bytes);
+	return zr_mine(ZR_R_HOST, l->plan->host_batch + at, bytes);
 }
 
 static void load_batch(struct zr_lowering *l)
@@ -66,8 +67,8 @@ static void add_loss(struct zr_lowering *l)
 
 static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 {
-	static zr_low_fn *const begin[] = {
-		/* a drop moves nothing */
+	static zr_low_fn *const begin[ZR_P_HOP + 1] = {
+		/* a drop moves nothing, and a wait has the next table */
 		[ZR_P_LAYER] = zr_low_layer,     [ZR_P_GATHER] = zr_low_gather,
 		[ZR_P_REDUCE] = zr_low_reduce,   [ZR_P_UPDATE] = zr_low_update,
 		[ZR_P_PUBLISH] = zr_low_publish, [ZR_P_SPILL] = zr_low_next,
@@ -79,14 +80,19 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		[ZR_P_PUBLISH] = zr_low_published,
 	};
 	const struct zr_pop *target = &l->record->op[op->target];
-	zr_low_fn *lower = op->kind == ZR_P_WAIT ? complete[target->kind] : begin[op->kind];
+	zr_low_fn *lower = begin[op->kind];
+	if (op->kind == ZR_P_WAIT)
+		lower = complete[target->kind];
+
 	l->now++;
 	if (op->kind == ZR_P_UPDATE || op->kind == ZR_P_PUBLISH) { /* perhaps of what is late */
 		zr_low_pending(l);
 		l->updates = l->last;
 	}
-	if (lower)
-		lower(l, op->kind == ZR_P_WAIT || op->kind == ZR_P_HOP ? target : op);
+	if (lower && (op->kind == ZR_P_WAIT || op->kind == ZR_P_HOP))
+		lower(l, target);
+	else if (lower)
+		lower(l, op);
 	l->updates = 0;
 	l->unit = -1;
 }
@@ -168,9 +174,10 @@ static void values(struct zr_lowering *l)
 	for (int32_t id = ZR_PROG_LAST_MICRO; id <= ZR_PROG_UPDATE; id++) {
 		l->record = &l->s->programs.recorded[id];
 		for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
-			const struct zr_pop *op = &l->record->op[i];
-			if (l->record->op[op->kind == ZR_P_WAIT ? op->target : i].kind ==
-			    ZR_P_PUBLISH)
+			const struct zr_pop *op = &l->record->op[i], *what = op;
+			if (op->kind == ZR_P_WAIT)
+				what = &l->record->op[op->target];
+			if (what->kind == ZR_P_PUBLISH)
 				lower_op(l, op);
 		}
 	}
@@ -256,12 +263,14 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 				 .plan = &s->plan,
 				 .record = zr_record_of(&s->programs, id),
 				 .p = &s->programs.lowered[id],
-				 .act = id == ZR_S_EVAL ? &s->programs.eval_act :
-							  &s->programs.train_act,
+				 .act = &s->programs.train_act,
 				 .err = err,
 				 .op = -1,
 				 .unit = -1,
 				 .pending = -1 };
+	if (id == ZR_S_EVAL)
+		l.act = &s->programs.eval_act;
+
 	zr_lowered_free(l.p);
 	l.p->id = id;
 	l.rc = make_tables(&l);
@@ -300,11 +309,11 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 
 int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = s->programs.lowered[ZR_S_EVAL].n ?
-			 0 :
-			 zr_err(err, ZR_ENOMEM,
-				"a rank would hold more than 16 TiB: take "
-				"more ranks");
+	int rc = 0;
+	if (!s->programs.lowered[ZR_S_EVAL].n)
+		return zr_err(err, ZR_ENOMEM,
+			      "a rank would hold more than 16 TiB: take more ranks");
+
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = zr_order(s, &s->programs.lowered[id], err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {

@@ -16,17 +16,31 @@ static struct zr_sent_received ends_of(const struct zr_lowering *l, const struct
 				       uint64_t at)
 {
 	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
-	uint64_t share = zr_unit_share_bytes(l->s, u),
-		 before = (uint64_t)l->f->mesh.group[l->f->groups[u].param].rank * share;
 	struct zr_operand shard = zr_low_share(l, u);
+	uint64_t share = zr_unit_share_bytes(l->s, u);
+	uint64_t before = (uint64_t)l->f->mesh.group[l->f->groups[u].param].rank * share;
 	bounce = zr_operand_part(bounce, at, zr_route_bounce_bytes(l->f, r, u));
-	struct zr_operand meet = r->whole ? bounce : full,
-			  own = zr_operand_part(meet, before, share);
+
+	/* where ranks meet, and this rank's share there */
+	struct zr_operand meet = r->whole ? bounce : full;
+	struct zr_operand own = zr_operand_part(meet, before, share);
+	if (hop == ZR_HOP_READ && r->bounce && !r->whole)
+		return (struct zr_sent_received){ shard, bounce };
 	if (hop == ZR_HOP_READ)
-		return (struct zr_sent_received){ shard, r->bounce && !r->whole ? bounce : own };
+		return (struct zr_sent_received){ shard, own };
+	if (hop == ZR_HOP_COPY && r->whole)
+		return (struct zr_sent_received){ bounce, full };
 	if (hop == ZR_HOP_COPY)
-		return (struct zr_sent_received){ bounce, r->whole ? full : own };
-	return (struct zr_sent_received){ r->hop[0] == ZR_HOP_READ ? own : shard, meet };
+		return (struct zr_sent_received){ bounce, own };
+	if (r->hop[0] == ZR_HOP_READ)
+		return (struct zr_sent_received){ own, meet };
+	return (struct zr_sent_received){ shard, meet };
+}
+
+/* Where units are of several types, they are gathered as bytes. */
+static int32_t gathered_type(const struct zr_setup_facts *f)
+{
+	return f->stored ? ZR_U8 : f->types.dtype;
 }
 
 static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
@@ -42,9 +56,9 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 	}
 
 	l->unit = zr_low_units(l, op)[0];
-	if (hop == ZR_HOP_RANKS) /* of several types: as bytes */
+	if (hop == ZR_HOP_RANKS)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->f->groups[l->unit].param,
-				  l->f->stored ? ZR_U8 : l->f->types.dtype, 0, op->n);
+				  gathered_type(l->f), 0, op->n);
 }
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
@@ -86,19 +100,30 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 	struct zr_operand *bounce = &l->bounce[op - l->record->op];
 	if (r->bounce && !bounce->buffer)
 		*bounce = zr_low_buffer(l, ZR_R_BOUNCE, m->bytes, ZR_PAGE);
-	struct zr_operand memory = r->bounce ? *bounce : resident;
-	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory,
-			  outer = hop == ZR_HOP_COPY ? memory : offloaded;
-	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
-	l->source[op - l->record->op] = m->back ? outer : inner;
+
+	/* from `from` to `to` it leaves, and the other way it comes back */
+	struct zr_operand from = r->bounce ? *bounce : resident, to = offloaded;
+	if (hop == ZR_HOP_COPY) {
+		to = from;
+		from = resident;
+	}
+
+	if (m->back) {
+		struct zr_operand there = to;
+		to = from;
+		from = there;
+	}
+	zr_low_move(l, from, to, 0);
+	l->source[op - l->record->op] = from;
 }
 
 /* ---- hops ---- */
 
 static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop *op)
 {
-	return op->kind == ZR_P_GATHER ? zr_route_gather(l->f, zr_low_units(l, op)[0]) :
-					 zr_route_move(l->f, op->kind == ZR_P_FETCH);
+	if (op->kind == ZR_P_GATHER)
+		return zr_route_gather(l->f, zr_low_units(l, op)[0]);
+	return zr_route_move(l->f, op->kind == ZR_P_FETCH);
 }
 
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
@@ -123,7 +148,10 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
 	while (l->hop[number] < n)
 		zr_low_next(l, op);
-	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->bounce[number] : &l->source[number]);
+	if (op->kind == ZR_P_GATHER)
+		zr_low_keep(l, &l->bounce[number]);
+	else
+		zr_low_keep(l, &l->source[number]);
 }
 
 /* ---- new values ---- */
@@ -143,8 +171,9 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
 	if (zr_group_ranks(&s->facts, s->facts.groups[u].state) == 1 && !s->plan.unit[u].offloaded)
 		return zr_of_spot(s->plan.unit[u].held_copy, bytes);
-	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE) :
-					   zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	if (s->plan.unit[u].offloaded)
+		return zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE);
+	return zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
 /* From a group that holds masters to those that have the parameters. Whole parameters: all-gather
@@ -161,18 +190,23 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 		if (s->facts.groups[u].state != group || s->facts.groups[u].param == group)
 			continue;
 		uint64_t bytes = held_bytes(l, u);
-		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u),
-				  values = zr_of_spot(m->held_copy, bytes),
-				  own = zr_operand_part(whole, (uint64_t)a->rank * bytes, bytes);
-		if (m->offloaded)
-			zr_low_move(l, values, own, 0);
-		l->part[n++] = (struct zr_sent_received){ m->offloaded ? own : values, whole };
+		struct zr_operand whole = whole_unit(l, u);
+		struct zr_operand send = zr_of_spot(m->held_copy, bytes);
+		l->whole[op->first + i] = whole;
+		if (m->offloaded) {
+			struct zr_operand own =
+				zr_operand_part(whole, (uint64_t)a->rank * bytes, bytes);
+			zr_low_move(l, send, own, 0);
+			send = own;
+		}
+		l->part[n++] = (struct zr_sent_received){ send, whole };
 	}
 
-	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
+	l->unit = -1;
+	if (op->n)
+		l->unit = zr_low_units(l, op)[0];
 	if (n && a->n > 1)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, group,
-				  s->facts.stored ? ZR_U8 : s->facts.types.dtype, 0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, group, gathered_type(&s->facts), 0, n);
 }
 
 /* Over each group its own units of a list, by one collective. */
@@ -191,14 +225,14 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		if (!zr_unit_apart(&s->facts, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		uint64_t n = zr_unit_share_bytes(s, u),
-			 at = (uint64_t)s->facts.mesh.group[s->facts.groups[u].param].rank * n,
-			 end = at + n < whole.bytes ? at + n : whole.bytes;
+		uint64_t n = zr_unit_share_bytes(s, u);
+		uint64_t at = (uint64_t)s->facts.mesh.group[s->facts.groups[u].param].rank * n;
+		uint64_t end = zr_min(at + n, whole.bytes);
 		/* with the padding, or that alone: all ranks wait for it */
-		n = at < end ? end - at : 0;
 		zr_low_keep(l, &whole);
-		if (n)
-			zr_low_move(l, zr_operand_part(whole, at, n), zr_of_spot(m->param, n), 0);
+		if (at < end)
+			zr_low_move(l, zr_operand_part(whole, at, end - at),
+				    zr_of_spot(m->param, end - at), 0);
 	}
 }
 

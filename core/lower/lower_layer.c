@@ -17,7 +17,9 @@ struct layer {
 /* With a view its own share is read, too. */
 static struct zr_operand own_share(struct zr_operand o)
 {
-	return o.whose == ZR_VIEW ? zr_mine(o.region, o.at, o.bytes) : zr_none();
+	if (o.whose == ZR_VIEW)
+		return zr_mine(o.region, o.at, o.bytes);
+	return zr_none();
 }
 
 /* Where a layer reads a unit: what is stored in another type comes into the type of the compute. */
@@ -46,8 +48,10 @@ static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 	int backward = c->use->phase == ZR_BACKWARD && !l->f->frozen_unit[unit] && again == parts;
 	int first = backward && l->s->programs.train_uses.first_grad[unit] == c->number;
 	struct zr_operand to = zr_none();
-	if (backward)
-		to = again ? c->part : zr_low_gradient(l, unit);
+	if (backward && again)
+		to = c->part;
+	else if (backward)
+		to = zr_low_gradient(l, unit);
 
 	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), l->part[k].recv, ZR_READS);
 	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k), to,
@@ -56,8 +60,10 @@ static void layer_unit(struct zr_lowering *l, const struct layer *c, uint32_t k)
 
 static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
 {
-	uint64_t bytes = l->f->flags & ZR_SETUP_CACHED ? l->f->layer_bytes[layer].cache : 0;
-	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
+	uint64_t bytes = l->f->layer_bytes[layer].cache;
+	if (!bytes || !(l->f->flags & ZR_SETUP_CACHED))
+		return zr_none();
+	return zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes);
 }
 
 /* How a backward uses what it is given of the activations' gradients: the loss layer, which is the
@@ -107,7 +113,9 @@ static uint16_t layer_flags(const struct zr_lowering *l, const struct layer *c)
 {
 	if (c->use->phase == ZR_BACKWARD)
 		return ZR_F_BACKWARD;
-	return c->loss && l->f->mode == ZR_MODE_SAMPLE ? ZR_F_LOGITS : 0;
+	if (c->loss && l->f->mode == ZR_MODE_SAMPLE)
+		return ZR_F_LOGITS;
+	return 0;
 }
 
 static void call_layer(struct zr_lowering *l, const struct layer *c)
@@ -144,13 +152,15 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 	const int64_t *dims = l->f->layout.tensor[u->first].decl->dims;
 	for (int64_t at = 0, n; at < u->blocks; at += n) {
 		struct zr_operand before = c.part;
-		n = u->blocks - at > m->part ? m->part : m->own.per * l->f->process.world - at;
+		n = m->part;
+		if (u->blocks - at <= m->part)
+			n = m->own.per * l->f->process.world - at;
+
 		struct zr_operand there = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
 		there.at += (uint64_t)at * ZR_BLOCK * 4;
 		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, there.bytes, ZR_PAGE);
 		c.row = at * ZR_BLOCK / dims[1];
-		c.rows = n * ZR_BLOCK / dims[1];
-		c.rows = c.rows < dims[0] - c.row ? c.rows : dims[0] - c.row;
+		c.rows = zr_fewer(n * ZR_BLOCK / dims[1], dims[0] - c.row);
 		l->now++;
 		zr_low_keep(l, &before);
 		if (l->s->programs.train_uses.first_grad[unit] != c.number)
@@ -162,13 +172,18 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 
 void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int eval = l->record->id == ZR_PROG_EVAL;
-	const struct zr_use *use =
-		&(eval ? &l->s->programs.eval_uses : &l->s->programs.train_uses)->use[op->use];
+	const struct zr_schedule *uses = &l->s->programs.train_uses;
+	if (l->record->id == ZR_PROG_EVAL)
+		uses = &l->s->programs.eval_uses;
+
+	const struct zr_use *use = &uses->use[op->use];
 	const struct zr_layer_bytes *b = &l->f->layer_bytes[use->layer];
 	int backward = use->phase == ZR_BACKWARD;
 	uint32_t loss = zr_layer_at(&l->f->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
+	uint64_t work = b->work_fwd;
+	if (backward || (loss && b->work_bwd > work))
+		work = b->work_bwd;
+
 	struct layer c = { use,       op->use, loss, zr_low_buffer(l, ZR_R_WORK, work, 64),
 			   zr_none(), 0,       0 };
 	l->unit = use->n_units ? use->units[0] : -1;

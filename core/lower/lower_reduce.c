@@ -87,6 +87,12 @@ static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u, int64
 	return o;
 }
 
+/* A buffer for what ranks send or receive: in host memory, or where layers compute. */
+static struct zr_operand message(struct zr_lowering *l, int on_host, uint64_t bytes)
+{
+	return zr_low_buffer(l, on_host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+}
+
 /* ---- sums ---- */
 
 /* Where blocks [first, first + n) of a unit are measured: squares, counts. */
@@ -116,11 +122,15 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 	of.blocks = n;
 	zr_low_emit(l, of);
 	zr_low_operand(l, ZR_O_ACCUMULATE_FROM, from, ZR_READS);
-	zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum,
-		       flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	zr_low_operand(l, ZR_O_ACCUMULATE_WIDE,
-		       of.from == ZR_F32 ? zr_none() : zr_operand_part(l->wide, 0, sum.bytes),
-		       ZR_WRITES);
+	if (flags & ZR_F_STORE && !same)
+		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum, ZR_WRITES);
+	else
+		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum, ZR_READS | ZR_WRITES);
+
+	struct zr_operand wide = zr_none();
+	if (of.from != ZR_F32)
+		wide = zr_operand_part(l->wide, 0, sum.bytes);
+	zr_low_operand(l, ZR_O_ACCUMULATE_WIDE, wide, ZR_WRITES);
 	if (flags & ZR_F_MEASURE)
 		measure(l, u, first, n, of.queue == ZR_Q_HOST);
 }
@@ -154,9 +164,14 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 			       .queue = zr_low_queue(l, ZR_R_GRAD) };
 	for (int32_t r = 0; r <= last && n > 0; r++) {
 		struct zr_operand from = contributions_of(l, x, r, first, n);
-		of.flags = (uint16_t)((stores(l) && r == 0 ? ZR_F_STORE : 0) |
-				      (l->last && r == last ? ZR_F_MEASURE : 0));
-		accumulate(l, u, of, l->plan->direct && !l->slice.per ? sum : from, sum, first, n);
+		of.flags = 0;
+		if (stores(l) && r == 0)
+			of.flags |= ZR_F_STORE;
+		if (l->last && r == last)
+			of.flags |= ZR_F_MEASURE;
+		if (l->plan->direct && !l->slice.per)
+			from = sum;
+		accumulate(l, u, of, from, sum, first, n);
 	}
 }
 
@@ -164,7 +179,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
 		     struct zr_operand to)
 {
-	uint64_t left = sum.bytes - at, n = left < to.bytes ? left : to.bytes;
+	uint64_t n = zr_min(sum.bytes - at, to.bytes);
 	if (n)
 		zr_low_move(l, zr_operand_part(sum, at, n), zr_operand_part(to, 0, n), 0);
 }
@@ -174,8 +189,7 @@ static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
 static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 			struct zr_operand sum)
 {
-	const int64_t most = l->plan->staging.blocks, per = l->own.per;
-	const int64_t blocks = per < most ? per : most;
+	const int64_t blocks = zr_fewer(l->own.per, l->plan->staging.blocks);
 	const uint64_t step = fp32_bytes(blocks);
 	struct zr_operand pair = l->staging;
 	if (!pair.buffer)
@@ -188,7 +202,7 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_r
 		read_sum(l, sum, 0, here);
 
 	for (uint64_t at = 0; at < sum.bytes; at += step, first += blocks) {
-		uint64_t left = sum.bytes - at, now = left < step ? left : step;
+		uint64_t now = zr_min(sum.bytes - at, step);
 		struct zr_operand part = zr_operand_part(here, 0, now), next = other;
 		if (!stores(l))
 			read_sum(l, sum, at + now, other);
@@ -206,15 +220,16 @@ static void widen(struct zr_lowering *l)
 {
 	int bounce = sums_on_host(l) && !l->f->device_info.host_ops;
 	if (contribution_type(l) != ZR_F32)
-		l->wide = zr_low_buffer(l, bounce ? ZR_R_GRAD_BOUNCE : ZR_R_COMM,
-					fp32_bytes(l->own.per), 64);
+		l->wide = message(l, bounce, fp32_bytes(l->own.per));
 }
 
 /* All contributions to what this rank owns of a unit, or of its slice. */
 static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x)
 {
 	const struct zr_share *whole = &l->plan->unit[u].own;
-	l->own = l->slice.per ? l->slice : *whole;
+	l->own = *whole;
+	if (l->slice.per)
+		l->own = l->slice;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
 	widen(l);
@@ -230,7 +245,10 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 	/* also by a rank that owns nothing of it */
 	zr_low_keep(l, &sum);
 	zr_low_keep(l, &l->wide);
-	zr_low_keep(l, l->f->peers ? &x->send : &x->recv);
+	if (l->f->peers)
+		zr_low_keep(l, &x->send);
+	else
+		zr_low_keep(l, &x->recv);
 }
 
 /* ---- what ranks send ---- */
@@ -244,7 +262,7 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 		return send;
 
 	uint64_t size = send.bytes / 4 * (uint64_t)zr_dtype_bytes(type);
-	struct zr_operand to = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, size, 64);
+	struct zr_operand to = message(l, host, size);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
 					  .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
 					  .dtype = type,
@@ -257,16 +275,18 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand *send)
 {
 	uint64_t bytes = send->bytes / (uint64_t)l->f->process.world * (uint64_t)contributions(l);
-	return zr_low_buffer(l, zr_comm_on_host(l->f) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+	return message(l, zr_comm_on_host(l->f), bytes);
 }
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host
  * both are there, where the gradients begin to go. */
 static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	struct zr_sent_received x = { zr_sums_locally(l->f) ? local_sum(l, u) :
-							      zr_low_gradient(l, u),
-				      zr_none() };
+	struct zr_sent_received x = { .recv = zr_none() };
+	if (zr_sums_locally(l->f))
+		x.send = local_sum(l, u);
+	else
+		x.send = zr_low_gradient(l, u);
 	if (l->f->peers)
 		return x;
 
@@ -319,7 +339,8 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
 	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
-	sum = l->store ? sum : zr_operand_part(sum, 0, from.bytes);
+	if (!l->store)
+		sum = zr_operand_part(sum, 0, from.bytes);
 	struct zr_instr of = {
 		.dtype = ZR_F32, .from = ZR_F32, .number = 1, .flags = l->store ? ZR_F_STORE : 0
 	};
@@ -384,10 +405,12 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
  * own place. */
 static struct zr_operand target_of(struct zr_lowering *l, int32_t u, int32_t region, uint64_t bytes)
 {
-	int64_t skip = l->slice.per ? l->slice.first - l->plan->unit[u].own.first : 0;
+	int64_t skip = 0;
 	if (!l->plan->stored_directly || !stores(l))
 		return zr_low_buffer(l, region, bytes, 64);
 
+	if (l->slice.per)
+		skip = l->slice.first - l->plan->unit[u].own.first;
 	return owned_sum(l, u, skip, bytes);
 }
 
@@ -414,10 +437,10 @@ static int in_parts(const struct zr_lowering *l, const struct zr_pop *op)
 /* The next blocks of this rank's share that are added at a time, from the at-th on. */
 static struct zr_share slice_at(const struct zr_share *own, int64_t at, int64_t most)
 {
-	int64_t left = own->per - at, per = left < most ? left : most, n = own->n - at;
-	if (n < 0)
-		n = 0;
-	return (struct zr_share){ per, own->first + at, n < per ? n : per };
+	struct zr_share slice = { .per = zr_fewer(own->per - at, most), .first = own->first + at };
+	if (at < own->n)
+		slice.n = zr_fewer(own->n - at, slice.per);
+	return slice;
 }
 
 /* The slice's blocks of each rank's share, together in a buffer. */
@@ -458,8 +481,10 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 	const int32_t u = zr_low_units(l, op)[0];
 	const struct zr_unit_memory *m = &l->plan->unit[u];
 	struct zr_sent_received *x = &l->reduce[op->first];
-	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->f);
+	int host = zr_comm_on_host(l->f);
 	int64_t most = m->part / l->f->process.world;
+	if (alone(l))
+		host = by_host(l);
 	if (most < 1)
 		most = 1;
 
@@ -517,11 +542,11 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 
 void zr_low_pending(struct zr_lowering *l)
 {
-	const struct zr_pop *op = l->pending < 0 ? NULL : &l->record->op[l->pending];
 	int32_t whose = l->op;
-	if (!op)
+	if (l->pending < 0)
 		return;
 
+	const struct zr_pop *op = &l->record->op[l->pending];
 	l->op = l->pending;
 	l->pending = -1;
 	for (int32_t i = 0; i < op->n; i++)
@@ -552,8 +577,7 @@ static void leave_pending(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;
-	int over = alone(l) ? !by_host(l) : !sends(l);
-	if (over || in_parts(l, op))
+	if (in_parts(l, op) || (alone(l) && !by_host(l)) || (!alone(l) && !sends(l)))
 		return;
 
 	l->op = (int32_t)(op - l->record->op);

@@ -28,23 +28,34 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subg
 /* An update changes no gradient, and reads no copy of masters in fp32. */
 void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 {
-	int unread = l->f->types.master == ZR_MASTER_FP32 ? ZR_D_LOWP : -1;
+	int stays = -1;
+	if (out)
+		stays = ZR_D_GRAD;
+	else if (l->f->types.master == ZR_MASTER_FP32)
+		stays = ZR_D_LOWP;
+
 	l->unit = p->unit;
 	for (int d = 0; d < l->plan->staging.n_data; d++) {
-		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
-		if (here.region == ZR_R_STAGING && d != (out ? ZR_D_GRAD : unread))
-			zr_low_move(l, out ? here : there, out ? there : here, 1);
+		struct zr_operand here = zr_low_datum(l, p, d);
+		if (here.region != ZR_R_STAGING || d == stays)
+			continue;
+		if (out)
+			zr_low_move(l, here, kept(l, p, d), 1);
+		else
+			zr_low_move(l, kept(l, p, d), here, 1);
 	}
 }
 
 static void list_run(struct zr_lowering *l, const struct zr_block_run *r, int64_t elements)
 {
-	int64_t step = elements > 0 ? 1 + (elements - 1) / ZR_BLOCK : r->n;
+	int64_t step = r->n;
+	if (elements > 0)
+		step = 1 + (elements - 1) / ZR_BLOCK;
 	if (zr_is_whole(&l->s->roles.optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_subgroup p = zr_subgroup_in(l->plan, r, r->first + at,
-						      r->n - at < step ? r->n - at : step);
+		struct zr_subgroup p =
+			zr_subgroup_in(l->plan, r, r->first + at, zr_fewer(r->n - at, step));
 		p.set = l->p->n_subgroup % l->plan->staging.sets;
 		zr_low_add_subgroup(l, &p);
 	}
@@ -79,7 +90,9 @@ static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, u
 {
 	int apart = zr_low_queue(l, region) == ZR_Q_COMPUTE && !l->f->device_info.host_ops;
 	struct zr_operand host = zr_mine(ZR_R_HOST, at, bytes);
-	return apart ? zr_operand_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes) : host;
+	if (apart)
+		return zr_operand_part(zr_low_whole_life(l, ZR_R_WORK, bytes), 0, bytes);
+	return host;
 }
 
 struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
@@ -113,7 +126,10 @@ static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	const struct zr_setup *s = l->s;
 	const struct zr_subgroup *p = &l->p->subgroup[number];
 	int optimize = kind == ZR_I_OPTIMIZE;
-	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
+	uint32_t change = ZR_READS;
+	if (optimize)
+		change |= ZR_WRITES;
+
 	l->unit = p->unit;
 	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind,
 					  .number = number,
@@ -165,15 +181,15 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 /* In the backward a sub-group can be read ahead if its gradient is not among what is read. */
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ?
-		       l->subgroups :
-		       end;
+	if (l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD))
+		return l->subgroups;
+	return end;
 }
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
 {
 	int64_t last = l->subgroup_next + l->plan->staging.ahead;
-	return last < most ? (int32_t)last : most;
+	return (int32_t)zr_fewer(last, most);
 }
 
 /* In the forward as late as it goes, one per layer: writes of the step before leave the sets. Where
@@ -190,7 +206,7 @@ void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 		return;
 
 	int32_t end = readable(l, l->p->subgroup[l->subgroup_next].unit, 0);
-	read_until(l, last < end ? last : end - 1, 0);
+	read_until(l, (int32_t)zr_fewer(last, end - 1), 0);
 }
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
@@ -232,7 +248,7 @@ void zr_low_partial(struct zr_lowering *l)
 	l->subgroup_next = l->subgroup_read = 0;
 	l->unit = -1;
 	for (int64_t i = 0, some; i < n; i += some) {
-		some = n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE;
+		some = zr_fewer(n - i, ZR_SUMS_AT_ONCE);
 		zr_low_merge(l, zr_operand_part(sums, (uint64_t)i * one, (uint64_t)some * one),
 			     p->arrived, ZR_H_ADD, some);
 	}

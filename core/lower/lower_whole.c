@@ -30,7 +30,7 @@ static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 /* As many blocks from `first` on as travel at a time, but none from `end` on. */
 static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t end)
 {
-	int64_t most = l->plan->whole.chunk, n = end - first < most ? end - first : most;
+	int64_t n = zr_fewer(end - first, l->plan->whole.chunk);
 	return (struct chunk){ l->message, tensor, zr_optimizer_of(&l->s->roles, tensor), first,
 			       n };
 }
@@ -76,9 +76,11 @@ static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
 {
 	const struct zr_optimizer *o = &l->s->roles.optimizer[c->optimizer];
-	return kind == 0          ? ZR_D_MASTER :
-	       kind > o->n_states ? ZR_D_GRAD :
-				    ZR_D_STATE + (int)(o->first_state + kind - 1);
+	if (kind == 0)
+		return ZR_D_MASTER;
+	if (kind > o->n_states)
+		return ZR_D_GRAD;
+	return ZR_D_STATE + (int)(o->first_state + kind - 1);
 }
 
 /* Masters pass through fp32. */
@@ -207,11 +209,12 @@ void zr_low_whole(struct zr_lowering *l)
 
 	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
 	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
-	l->whole_scalars = zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER) ?
-				   l->scalars :
-				   zr_low_scalars(l, ZR_R_WHOLE);
+	if (zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER))
+		l->whole_scalars = l->scalars;
+	else
+		l->whole_scalars = zr_low_scalars(l, ZR_R_WHOLE);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
-		int n = p->n - first < world ? p->n - first : world;
+		int n = (int)zr_fewer(p->n - first, world);
 		zr_low_keep(l, &l->matrix);
 		zr_low_keep(l, &l->message);
 		each(l, first, n, bring);

@@ -21,7 +21,10 @@ static int limit(struct order *o, int32_t j)
 {
 	struct zr_spans *t = &o->spans;
 	int store = zr_before_request(&o->before, j);
-	uint32_t most = store < 0 ? 0 : t->setup->facts.tier[store].max_inflight;
+	if (store < 0)
+		return 0;
+
+	uint32_t most = t->setup->facts.tier[store].max_inflight;
 	if (!most || o->before.requests[store] < most)
 		return 0;
 
@@ -52,7 +55,9 @@ static int depend(struct order *o, int32_t j, int32_t i)
 		return ZR_ENOMEM;
 
 	int behind = zr_kept_behind(o->spans.setup, p, i, p, j);
-	int32_t *end = &p->dep[p->n_dep++], *at = behind ? end : end - in->n_behind;
+	int32_t *end = &p->dep[p->n_dep++], *at = end;
+	if (!behind)
+		at -= in->n_behind;
 	*end = *at;
 	*at = i;
 	in->n_behind += behind;
@@ -78,8 +83,10 @@ static int visit(struct order *o, int32_t j)
 	in->n_after = in->n_behind = t->n_found = 0;
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = zr_spans_find(t, &o->p->operand[in->first + k]);
-	for (int32_t i = zr_before_switch(&o->before, j); !rc && i < j; i++)
-		rc = o->p->instr[i].kind == ZR_I_COLLECTIVE ? zr_spans_found(t, 0, i) : 0;
+	for (int32_t i = zr_before_switch(&o->before, j); !rc && i < j; i++) {
+		if (o->p->instr[i].kind == ZR_I_COLLECTIVE)
+			rc = zr_spans_found(t, 0, i);
+	}
 	if (!rc)
 		rc = limit(o, j);
 	if (t->n_found > 1)
@@ -103,5 +110,7 @@ int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *er
 		rc = visit(&o, j);
 	zr_spans_free(&o.spans);
 	zr_before_free(&o.before);
-	return rc ? zr_err(err, rc, "out of memory while ordering %d instructions", p->n) : 0;
+	if (rc)
+		return zr_err(err, rc, "out of memory while ordering %d instructions", p->n);
+	return 0;
 }

@@ -26,11 +26,16 @@ static void place_always(struct placing *p)
 	uint64_t *arena = p->s->plan.arena;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		struct zr_region *r = &p->region[i];
-		r->bytes = p->buffers[i] ? 0 : zr_up(r->bytes, ZR_PAGE);
+		if (p->buffers[i])
+			r->bytes = 0;
+		else
+			r->bytes = zr_up(r->bytes, ZR_PAGE);
 		r->room = r->added = r->bytes;
-		r->offset = in_arena(r) ? arena[r->store] : 0;
-		if (in_arena(r))
+		r->offset = 0;
+		if (in_arena(r)) {
+			r->offset = arena[r->store];
 			arena[r->store] += r->bytes;
+		}
 	}
 }
 
@@ -47,8 +52,10 @@ static int place_program(struct placing *p, struct zr_lowered *prog, int store, 
 
 	for (int32_t i = 0; i < prog->n_buffer; i++) {
 		struct zr_buffer *b = &prog->buffer[i];
-		int other = region < 0 ? p->region[b->region].store != store : b->region != region;
-		if (b->first >= 0 && !other)
+		int same = b->region == region;
+		if (region < 0)
+			same = p->region[b->region].store == store;
+		if (b->first >= 0 && same)
 			list[n++] = b;
 	}
 
@@ -93,7 +100,7 @@ static void share(struct placing *p, int store, uint64_t bytes)
 		if (!p->buffers[i] || r->store != store || !r->bytes)
 			continue;
 		last = r;
-		r->added = r->bytes < left ? r->bytes : left;
+		r->added = zr_min(r->bytes, left);
 		left -= r->added;
 	}
 
@@ -124,7 +131,8 @@ static void settle(struct zr_setup_programs *p)
 	for (int id = 0; id < ZR_LOWERED; id++)
 		for (int32_t i = 0; i < p->lowered[id].n_operand; i++) {
 			struct zr_operand *o = &p->lowered[id].operand[i];
-			o->at += o->buffer ? p->lowered[id].buffer[o->buffer - 1].offset : 0;
+			if (o->buffer)
+				o->at += p->lowered[id].buffer[o->buffer - 1].offset;
 		}
 }
 

@@ -75,12 +75,16 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 
 static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_operand *o)
 {
-	uint64_t from = start_of(t, o), at = (v->at > from ? v->at : from) % OFFSETS;
-	int rc = v->writer >= 0 || (o->access & ZR_READS) ? zr_spans_found(t, at, v->writer) : 0;
+	uint64_t at = zr_max(v->at, start_of(t, o)) % OFFSETS;
+	int rc = 0;
+	if (v->writer >= 0 || (o->access & ZR_READS))
+		rc = zr_spans_found(t, at, v->writer);
 	if (!(o->access & ZR_WRITES))
 		return rc;
-	for (int q = 0; !rc && q < ZR_Q_IN_ORDER; q++)
-		rc = v->reader[q] >= 0 ? zr_spans_found(t, at, v->reader[q]) : 0;
+	for (int q = 0; !rc && q < ZR_Q_IN_ORDER; q++) {
+		if (v->reader[q] >= 0)
+			rc = zr_spans_found(t, at, v->reader[q]);
+	}
 	for (int32_t r = v->others; !rc && r >= 0; r = t->reader[r].next)
 		rc = zr_spans_found(t, at, t->reader[r].instr);
 	return rc;

@@ -63,12 +63,13 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 static const struct zr_use *use_of(const struct zr_setup_programs *programs,
 				   const struct zr_program *p, const struct zr_pop *op)
 {
+	if (op->kind == ZR_P_LAYER && p->id == ZR_PROG_EVAL)
+		return &programs->eval_uses.use[op->use];
 	if (op->kind == ZR_P_LAYER)
-		return &(p->id == ZR_PROG_EVAL ? &programs->eval_uses : &programs->train_uses)
-				->use[op->use];
-	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ?
-		       &programs->train_uses.use[programs->train_act.move[op->use].use] :
-		       NULL;
+		return &programs->train_uses.use[op->use];
+	if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH)
+		return &programs->train_uses.use[programs->train_act.move[op->use].use];
+	return NULL;
 }
 
 const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n,
@@ -76,18 +77,22 @@ const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, 
 {
 	const struct zr_program *r = zr_record_of(&s->programs, p->id);
 	const struct zr_instr *i = &p->instr[n];
-	const struct zr_pop *op = i->op < 0 ? NULL : &r->op[i->op];
-	const struct zr_use *use = op ? use_of(&s->programs, r, op) : NULL;
+	const struct zr_use *use = NULL;
+	const char *what = part_of(p, i);
 	char layer[96] = "", in[96] = "";
+	if (i->op >= 0) {
+		const struct zr_pop *op = &r->op[i->op];
+		use = use_of(&s->programs, r, op);
+		what = zr_pop_name[op->kind];
+		if (op->kind == ZR_P_LAYER)
+			what = zr_phase_name[use->phase];
+	}
+
 	if (use)
 		snprintf(layer, sizeof layer, " of layer %s",
 			 zr_layer_at(&s->facts.decl, use->layer)->name);
 	if (i->unit >= 0)
 		snprintf(in, sizeof in, " (unit %s)", s->facts.layout.unit[i->unit].name);
-	snprintf(buf, size, "%s%s%s",
-		 !op                    ? part_of(p, i) :
-		 op->kind == ZR_P_LAYER ? zr_phase_name[use->phase] :
-					  zr_pop_name[op->kind],
-		 layer, in);
+	snprintf(buf, size, "%s%s%s", what, layer, in);
 	return buf;
 }

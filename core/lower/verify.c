@@ -52,10 +52,13 @@ __attribute__((format(printf, 3, 4))) static int wrong(struct proof *v, int32_t 
 
 static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 {
-	const struct zr_region *r = v->setup->plan.region + (o->region < 0 ? 0 : o->region);
 	if (o->region >= ZR_R_COUNT)
 		return wrong(v, i, "has an operand in region %d, which does not exist", o->region);
-	if (o->region < 0 || (o->at <= r->room && o->bytes <= r->room - o->at))
+	if (o->region < 0)
+		return 0;
+
+	const struct zr_region *r = &v->setup->plan.region[o->region];
+	if (o->at <= r->room && o->bytes <= r->room - o->at)
 		return 0;
 	return wrong(v, i,
 		     "touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %" PRIu64,
@@ -122,11 +125,16 @@ static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 		return 0;
 
 	struct written *w = &v->written[o->buffer - 1];
-	if (o->access & ZR_READS && (from < w->from || to > w->to))
-		return not_written(v, j, from < w->from || from >= w->to ? from : w->to, o);
-	if (o->access & ZR_WRITES)
-		*w = (struct written){ w->to && w->from < from ? w->from : from,
-				       w->to > to ? w->to : to };
+	if (o->access & ZR_READS && (from < w->from || from >= w->to))
+		return not_written(v, j, from, o);
+	if (o->access & ZR_READS && to > w->to)
+		return not_written(v, j, w->to, o);
+	if (!(o->access & ZR_WRITES))
+		return 0;
+
+	if (!w->to || from < w->from)
+		w->from = from;
+	w->to = zr_max(w->to, to);
 	return 0;
 }
 
@@ -157,9 +165,12 @@ static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 static int check_requests(struct proof *v, int32_t j)
 {
 	int store = zr_before_request(&v->before, j);
-	uint32_t most = store < 0 ? 0 : v->setup->facts.tier[store].max_inflight;
 	int32_t i = 0;
 	char b[NAME];
+	if (store < 0)
+		return 0;
+
+	uint32_t most = v->setup->facts.tier[store].max_inflight;
 	if (!most || v->before.requests[store] <= most)
 		return 0;
 
@@ -221,7 +232,8 @@ int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_er
 	struct proof v = { .setup = s, .p = p, .err = err, .spans.setup = s };
 	int rc = zr_before_new(&v.before, s, p);
 	v.written = calloc((size_t)p->n_buffer + 1, sizeof *v.written);
-	rc = rc || v.written ? rc : ZR_ENOMEM;
+	if (!rc && !v.written)
+		rc = ZR_ENOMEM;
 	for (int32_t i = 0; !rc && i < p->n; i++)
 		rc = check(&v, i);
 	if (!rc)

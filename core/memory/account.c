@@ -17,5 +17,6 @@ void zr_account_add(struct zr_account *a, int tier, const char *what, int64_t by
 		a->line[a->n++] = (struct zr_account_line){ .what = what, .tier = tier };
 	struct zr_account_line *l = &a->line[i];
 	l->held += (uint64_t)bytes;
-	l->peak = l->held > l->peak ? l->held : l->peak;
+	if (l->held > l->peak)
+		l->peak = l->held;
 }

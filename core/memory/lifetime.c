@@ -66,8 +66,9 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	uint64_t at = 0;
 	for (int32_t k = x->first / rows->points; k < SPANS && k <= x->last / rows->points; k++)
 		at = zr_max(at, zr_up(rows->filled[k], x->align));
-	int32_t i = find_at_least(rows->row, rows->n, sizeof *rows->row,
-				  at > rows->largest ? at - rows->largest : 0);
+
+	uint64_t least = at - zr_min(at, rows->largest);
+	int32_t i = find_at_least(rows->row, rows->n, sizeof *rows->row, least);
 	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
 		int32_t k = find_at_least(r->placed, r->n, sizeof *r->placed, (uint64_t)x->first);
@@ -125,17 +126,26 @@ int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct z
 	*total = 0;
 	for (int i = 0; !rc && i < n; i++) {
 		struct zr_buffer *x = list[i];
-		first = x->first > first ? x->first : first;
-		last = x->last < last ? x->last : last;
+		if (x->first > first)
+			first = x->first;
+		if (x->last < last)
+			last = x->last;
+
 		/* As long as there is such a point, there is no gap. */
-		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, &rows);
+		if (first <= last)
+			x->offset = zr_up(*total, x->align);
+		else
+			x->offset = first_fit(x, &rows);
 		uint64_t end = zr_up(x->offset + x->bytes, ALIGN);
-		rc = x->bytes ? place_buffer(&rows, x, end) : 0;
+		if (x->bytes)
+			rc = place_buffer(&rows, x, end);
 		*total = zr_max(*total, end);
 	}
 
 	for (int32_t i = 0; i < rows.n; i++)
 		free(rows.row[i].placed);
 	free(rows.row);
-	return rc ? zr_err(err, rc, "out of memory while planning %d buffers", n) : 0;
+	if (rc)
+		return zr_err(err, rc, "out of memory while planning %d buffers", n);
+	return 0;
 }

@@ -9,6 +9,10 @@
 #include <sys/resource.h>
 
 #include "core/memory/plan.h"
+#include "core/model/layout.h"
+
+#define V2 "/sys/fs/cgroup"
+#define V1 "/sys/fs/cgroup/memory"
 
 /* The number in the first line of a file in `dir` that has the format. */
 static int find_number(const char *dir, const char *file, const char *format, uint64_t *out)
@@ -22,7 +26,8 @@ static int find_number(const char *dir, const char *file, const char *format, ui
 		found = sscanf(line, format, &v) == 1; /* cgroup's "max" is no number: no limit */
 	if (f)
 		fclose(f);
-	*out = found ? v : *out;
+	if (found)
+		*out = v;
 	return found;
 }
 
@@ -35,12 +40,22 @@ static uint64_t group_left(const char *dir, const char *limit_file, const char *
 	    !find_number(dir, used_file, "%llu", &used))
 		return UINT64_MAX;
 	find_number(dir, "memory.stat", "inactive_file %llu", &cache);
-	used -= cache < used ? cache : used;
-	return limit > used ? limit - used : 0;
+	used -= zr_min(cache, used);
+	return limit - zr_min(limit, used);
 }
 
-/* The smallest over this process's group and its ancestors, version 2 ("0::/path") and 1
- * ("N:memory:/path"). */
+/* The least that a group at `dir` below `root` and its ancestors leave. Cuts `dir`. */
+static uint64_t least_left(char *dir, const char *root, const char *limit_file,
+			   const char *used_file)
+{
+	uint64_t least = UINT64_MAX;
+	for (; strlen(dir) >= strlen(root); *strrchr(dir, '/') = 0)
+		least = zr_min(least, group_left(dir, limit_file, used_file));
+	return least;
+}
+
+/* The least that this process's control group and its ancestors leave: a line of version 2 is
+ * "0::/path", one of version 1 "N:memory:/path". */
 static uint64_t cgroup_left(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -51,20 +66,18 @@ static uint64_t cgroup_left(void)
 
 	while (fgets(line, sizeof line, f)) {
 		line[strcspn(line, "\n")] = 0;
-		int v2 = !strncmp(line, "0::", 3);
 		char *path = strstr(line, ":memory:");
-		if (!v2 && !path)
-			continue;
 		char dir[PATH_MAX + 32]; /* absolute: there is a slash to cut it at */
-		snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory",
-			 v2 ? line + 3 : path + 8);
-		for (size_t root = strlen(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-		     strlen(dir) >= root; *strrchr(dir, '/') = 0) {
-			uint64_t left = v2 ? group_left(dir, "memory.max", "memory.current") :
-					     group_left(dir, "memory.limit_in_bytes",
-							"memory.usage_in_bytes");
-			least = left < least ? left : least;
+		uint64_t left = UINT64_MAX;
+		if (!strncmp(line, "0::", 3)) {
+			snprintf(dir, sizeof dir, V2 "%s", line + 3);
+			left = least_left(dir, V2, "memory.max", "memory.current");
+		} else if (path) {
+			snprintf(dir, sizeof dir, V1 "%s", path + 8);
+			left = least_left(dir, V1, "memory.limit_in_bytes",
+					  "memory.usage_in_bytes");
 		}
+		least = zr_min(least, left);
 	}
 
 	fclose(f);
@@ -76,7 +89,7 @@ uint64_t zr_memory_available(void)
 	uint64_t have = UINT64_MAX / 1024, group = cgroup_left();
 	struct rlimit lim;
 	find_number("/proc", "meminfo", "MemAvailable: %llu kB", &have);
-	have = have * 1024 < group ? have * 1024 : group;
+	have = zr_min(have * 1024, group);
 	if (!getrlimit(RLIMIT_AS, &lim) && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < have)
 		have = lim.rlim_cur;
 	return have;

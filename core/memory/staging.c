@@ -33,7 +33,7 @@ static int sets_of_layers(const struct zr_setup_facts *f, const struct zr_stagin
 			   (1 << 30) / (int64_t)g->set_bytes, 64 };
 	int64_t sets = 3 * ((f->typical_unit + group - 1) / group);
 	for (int i = 0; i < 3; i++)
-		sets = sets < most[i] ? sets : most[i];
+		sets = zr_fewer(sets, most[i]);
 	return (int)sets;
 }
 
@@ -46,7 +46,8 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		const struct zr_tier_info *t = &s->facts.tier[i];
 		if (!t->size || t->direct)
 			continue;
-		buffers = t->buffers > (uint32_t)buffers ? (int)t->buffers : buffers;
+		if (t->buffers > (uint32_t)buffers)
+			buffers = (int)t->buffers;
 		read |= t->pipeline_read != 0;
 		write |= t->pipeline_write != 0;
 		waits |= t->pipeline_write && !t->in_order;
@@ -56,9 +57,14 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 	if (!buffers && read && g->set_bytes && s->programs.recorded[ZR_PROG_LAST_MICRO].updates)
 		buffers = least + sets_of_layers(&s->facts, g);
 	g->sets = 1;
-	if (g->set_bytes)
-		g->sets = buffers > least ? buffers : least;
-	g->ahead = read && g->set_bytes ? g->sets - 1 - waits : 0;
+	if (g->set_bytes && buffers > least)
+		g->sets = buffers;
+	else if (g->set_bytes)
+		g->sets = least;
+
+	g->ahead = 0;
+	if (read && g->set_bytes)
+		g->ahead = g->sets - 1 - waits;
 }
 
 /* The largest set of buffers that any tensor's sub-group takes. Returns whether copies to a device

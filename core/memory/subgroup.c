@@ -9,10 +9,13 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 	static const uint64_t master[] = {
 		[ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2, [ZR_MASTER_SPLIT24] = 1
 	};
-	return d == ZR_D_MASTER ? ZR_BLOCK * master[zr_unit_master(&p->facts, unit)] :
-	       d == ZR_D_GRAD   ? ZR_BLOCK * 4 :
-	       d == ZR_D_LOWP   ? zr_unit_block(&p->facts, unit) :
-				  p->plan.state_bytes[d - ZR_D_STATE];
+	if (d == ZR_D_MASTER)
+		return ZR_BLOCK * master[zr_unit_master(&p->facts, unit)];
+	if (d == ZR_D_GRAD)
+		return ZR_BLOCK * 4;
+	if (d == ZR_D_LOWP)
+		return zr_unit_block(&p->facts, unit);
+	return p->plan.state_bytes[d - ZR_D_STATE];
 }
 
 /* Where the first block that this rank holds of a unit has its data of one kind; of a state, where
@@ -27,7 +30,10 @@ static struct zr_spot held_spot(const struct zr_plan *p, int32_t unit, int d)
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	struct zr_spot spot = held_spot(&s->plan, p->unit, d);
-	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, p->unit, d);
+	uint64_t blocks = (uint64_t)p->at;
+	if (d >= ZR_D_STATE)
+		blocks = (uint64_t)p->state;
+	spot.at += blocks * zr_block_bytes(s, p->unit, d);
 	return spot;
 }
 
@@ -43,12 +49,14 @@ int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 
 int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
-	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL :
-								&s->roles.optimizer[p->optimizer];
-	uint32_t i = (uint32_t)(d - ZR_D_STATE);
 	if (d < ZR_D_STATE)
 		return zr_has_datum(s, p->unit, d);
-	return o && i >= o->first_state && i < o->first_state + o->n_states;
+	if (p->optimizer == ZR_ANY)
+		return 0;
+
+	const struct zr_optimizer *o = &s->roles.optimizer[p->optimizer];
+	uint32_t i = (uint32_t)(d - ZR_D_STATE);
+	return i >= o->first_state && i < o->first_state + o->n_states;
 }
 
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
@@ -61,14 +69,20 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 
 uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
-	uint64_t at = 0, last = d < s->plan.staging.n_data ? zr_block_bytes(s, p->unit, d) : 0;
+	uint64_t at = 0;
 	for (int i = 0; i < d; i++)
 		if (zr_subgroup_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
-			uint64_t block = zr_block_bytes(s, p->unit, i),
-				 room = block % ZR_PAGE ? ZR_PAGE - 1 : 0;
-			at += zr_up(block * (uint64_t)s->plan.staging.blocks + room, ZR_PAGE);
+			uint64_t block = zr_block_bytes(s, p->unit, i);
+			uint64_t bytes = block * (uint64_t)s->plan.staging.blocks;
+			if (block % ZR_PAGE)
+				bytes += ZR_PAGE - 1;
+			at += zr_up(bytes, ZR_PAGE);
 		}
-	return at + (last % ZR_PAGE ? zr_datum_spot(s, p, d).at % ZR_PAGE : 0);
+
+	/* a datum lies in its first page where it does in the store */
+	if (d < s->plan.staging.n_data && zr_block_bytes(s, p->unit, d) % ZR_PAGE)
+		at += zr_datum_spot(s, p, d).at % ZR_PAGE;
+	return at;
 }
 
 /* ---- masters in other formats ---- */
@@ -76,7 +90,11 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int
 int32_t zr_unit_rem_bits(const struct zr_setup_facts *f, int32_t unit)
 {
 	int32_t kept = zr_unit_master(f, unit);
-	return kept == ZR_MASTER_SPLIT ? 16 : kept == ZR_MASTER_SPLIT24 ? 8 : 0;
+	if (kept == ZR_MASTER_SPLIT)
+		return 16;
+	if (kept == ZR_MASTER_SPLIT24)
+		return 8;
+	return 0;
 }
 
 int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
@@ -95,14 +113,19 @@ int zr_master_convert(struct zr_session *s, const struct zr_subgroup *p, const s
 				   .n = n * ZR_BLOCK,
 				   .src = back ? wide : narrow,
 				   .dst = back ? narrow : wide };
-	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
-		 back   ? m->ops->master_split(m->ops, NULL, &op) :
-			  m->ops->master_join(m->ops, NULL, &op);
-	return zr_op_failed(s, m->ops, rc,
-			    !split ? "cast" :
-			    back   ? "master_split" :
-				     "master_join",
-			    err);
+	int rc;
+
+	if (!split) {
+		rc = m->ops->cast(m->ops, NULL, &cast);
+		return zr_op_failed(s, m->ops, rc, "cast", err);
+	}
+	if (back) {
+		rc = m->ops->master_split(m->ops, NULL, &op);
+		return zr_op_failed(s, m->ops, rc, "master_split", err);
+	}
+
+	rc = m->ops->master_join(m->ops, NULL, &op);
+	return zr_op_failed(s, m->ops, rc, "master_join", err);
 }
 
 /* From block `from` of the sub-group on. */
@@ -110,8 +133,10 @@ static struct zr_masters part(const struct zr_setup *s, const struct zr_subgroup
 			      const struct zr_masters *m, int64_t from)
 {
 	struct zr_masters k = *m;
-	k.master = k.master ? k.master + from * zr_block_bytes(s, p->unit, ZR_D_MASTER) : NULL;
-	k.lowp = k.lowp ? k.lowp + from * zr_block_bytes(s, p->unit, ZR_D_LOWP) : NULL;
+	if (k.master)
+		k.master = k.master + from * zr_block_bytes(s, p->unit, ZR_D_MASTER);
+	if (k.lowp)
+		k.lowp = k.lowp + from * zr_block_bytes(s, p->unit, ZR_D_LOWP);
 	return k;
 }
 
@@ -159,7 +184,9 @@ int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struc
 		return round_segments(s, p, &k, from, n, x, err);
 	if (kept == ZR_MASTER_FP32)
 		rc = zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x, err);
-	return rc || !k.lowp ? rc : zr_master_convert(s, p, &k, n, x, 1, err);
+	if (rc || !k.lowp)
+		return rc;
+	return zr_master_convert(s, p, &k, n, x, 1, err);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n,

@@ -73,7 +73,9 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	if (direct)
 		s->region[region] = v->map(it->inst, s->object[region]);
 	zr_account_add(&p->account, r->tier, r->what, (int64_t)r->bytes);
-	return direct ? pin_object(s, region, key[region], err) : 0;
+	if (direct)
+		return pin_object(s, region, key[region], err);
+	return 0;
 }
 
 int zr_tier_open(struct zr_session *s, struct zr_error *err)
@@ -119,12 +121,19 @@ int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t
 	const struct zr_offload_v1 *v = it->vtbl;
 	uint64_t object = s->object[spot.region];
 	*ticket = 0;
-	int rc = write ? v->write(it->inst, object, spot.at, memory, bytes, ticket) :
-			 v->read(it->inst, object, spot.at, memory, bytes, ticket);
-	return rc == ZR_EAGAIN ? rc : zr_instance_failed(it, rc, write ? "write" : "read", err);
+	int rc;
+	if (write)
+		rc = v->write(it->inst, object, spot.at, memory, bytes, ticket);
+	else
+		rc = v->read(it->inst, object, spot.at, memory, bytes, ticket);
+	if (rc == ZR_EAGAIN)
+		return rc;
+	return zr_instance_failed(it, rc, write ? "write" : "read", err);
 }
 
 int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket, struct zr_error *err)
 {
-	return ticket ? ZR_ASK(store_of(s, region), offload, wait, err, ticket) : 0;
+	if (!ticket)
+		return 0;
+	return ZR_ASK(store_of(s, region), offload, wait, err, ticket);
 }

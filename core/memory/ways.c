@@ -23,7 +23,9 @@ static int ask_sums(const struct zr_setup *s, const char *section, const char *n
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", err);
-	*sums = v && v->sums ? v->sums(sec->opts) : NULL;
+	*sums = NULL;
+	if (v && v->sums)
+		*sums = v->sums(sec->opts);
 	if (!*sums || !needs)
 		return 0;
 	return zr_config_blame(s->cfg, section, ZR_EINVAL, err,

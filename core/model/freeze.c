@@ -81,11 +81,12 @@ static int freeze_all(struct zr_setup *s, struct zr_error *err)
 	for (size_t i = 0; i < n; i++)
 		s->facts.frozen[i] = s->facts.layout.tensor[i].flags & ZR_TENSOR_FROZEN;
 	int rc = zr_match_tensors(s, "train", "freeze", s->facts.train->freeze, freeze, thaw, err);
-	return rc < 0 ? rc :
-	       memchr(s->facts.frozen, 0, n) ?
-			0 :
-			zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-					"freeze: all tensors are frozen: nothing is left to train");
+	if (rc < 0)
+		return rc;
+	if (memchr(s->facts.frozen, 0, n))
+		return 0;
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+			       "freeze: all tensors are frozen: nothing is left to train");
 }
 
 /* Whether values are drawn or read makes no difference to what [model] store stores. */
@@ -151,7 +152,8 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 				p->list[p->listed] = u;
 	}
 
-	f->most_tensors = tensors > f->most_tensors ? tensors : f->most_tensors;
+	if (tensors > f->most_tensors)
+		f->most_tensors = tensors;
 	if (p->unit)
 		p->layer[i] = (struct zr_layer){ .name = l->name,
 						 .units = p->list + first,
@@ -201,15 +203,16 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 	struct parts p = { 0 };
 	f->frozen = calloc((size_t)f->layout.n_tensors + 1, 1);
 	p.first = calloc((size_t)f->decl.n_units + 1, sizeof *p.first);
-	int rc = f->frozen && p.first ?
-			 0 :
-			 zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	int rc = 0;
+	if (!f->frozen || !p.first)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
 	if (!rc && (trains || s->roles.model.section->store))
 		rc = freeze_all(s, err);
 	if (!rc)
 		rc = store(s, err);
 	for (int32_t i = 0; i < f->layout.n_tensors && !rc && !trains; i++)
-		f->frozen[i] = f->frozen[i] > 1 ? 2 : f->mode == ZR_MODE_EVAL;
+		if (f->frozen[i] <= 1)
+			f->frozen[i] = f->mode == ZR_MODE_EVAL;
 	if (!rc)
 		rc = take_parts(f, &p, err);
 	free(p.first);

@@ -37,7 +37,8 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 		*t = (struct zr_place){ .unit = i, .offset = u->elements, .block = l->blocks };
 		t->decl = (const struct zr_tensor *)((const char *)decl->tensors +
 						     (size_t)k * m->tensor_stride);
-		t->flags = m->tensor_stride < sizeof *t->decl ? 0 : t->decl->flags;
+		if (m->tensor_stride >= sizeof *t->decl)
+			t->flags = t->decl->flags;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
 			return zr_err(err, ZR_EINVAL,
@@ -63,10 +64,9 @@ int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct 
 		tensors += unit_at(m, i)->n_tensors;
 	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
 	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
-	int rc = l.unit && l.tensor ?
-			 0 :
-			 zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors",
-				tensors);
+	int rc = 0;
+	if (!l.unit || !l.tensor)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);
 	for (int32_t i = 0; !rc && i < l.n_units; i++)
 		rc = place_unit(m, &l, i, err);
 	if (rc)

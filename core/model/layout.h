@@ -42,8 +42,10 @@ void zr_layout_free(struct zr_layout *l);
 /* Leaves of [*from, *end) what is in [lo, hi) as well; 0: nothing, *end may then be below *from. */
 static inline int zr_intersect(int64_t lo, int64_t hi, int64_t *from, int64_t *end)
 {
-	*from = *from > lo ? *from : lo;
-	*end = *end < hi ? *end : hi;
+	if (*from < lo)
+		*from = lo;
+	if (*end > hi)
+		*end = hi;
 	return *from < *end;
 }
 
@@ -64,6 +66,17 @@ static inline uint64_t zr_room(uint64_t *end, uint64_t bytes)
 static inline uint64_t zr_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static inline uint64_t zr_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The smaller one of two numbers of blocks, elements or ranks. */
+static inline int64_t zr_fewer(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 #endif

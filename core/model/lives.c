@@ -26,14 +26,15 @@ static const char *wrong(const struct zr_setup_facts *f, const struct zr_act_cho
 	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP ||
 	    c->saved > ZR_ACT_OFFLOAD)
 		return "is neither kept nor recomputed nor offloaded";
-	if (offloads(c) && !zr_offloaded(f, ZR_STORE_ACTIVATION))
-		return f->device_info.unified ?
-			       "is to wait in another memory, but device and host are one here: "
+	if (offloads(c) && !zr_offloaded(f, ZR_STORE_ACTIVATION)) {
+		if (f->device_info.unified)
+			return "is to wait in another memory, but device and host are one here: "
 			       "add [offload.activation] with a plugin for disk and its path, or "
 			       "give the device a memory of its own ([device] memory = ...), or "
-			       "choose another [activation] plugin" :
-			       "is offloaded, but no section [offload.activation] says where to: "
-			       "add it with a plugin";
+			       "choose another [activation] plugin";
+		return "is offloaded, but no section [offload.activation] says where to: "
+		       "add it with a plugin";
+	}
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
 		return "is the loss layer, whose backward is its forward: nothing of it waits";
 	if (c->out == ZR_ACT_RECOMPUTE && l->saved && c->saved != ZR_ACT_RECOMPUTE)
@@ -60,8 +61,9 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	uint32_t n = s->facts.decl.n_layers;
 	struct zr_act_layer *l = calloc(n, sizeof *l);
 	s->programs.act = calloc(n, sizeof *s->programs.act);
-	int rc = l && s->programs.act ? 0 :
-					zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
+	int rc = 0;
+	if (!l || !s->programs.act)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
 	for (uint32_t i = 0; !rc && i < n; i++)
 		l[i] = (struct zr_act_layer){
 			.out = s->facts.layer_bytes[i].out,
@@ -164,7 +166,9 @@ static int32_t write_life(struct lives *l, int32_t layer, int32_t saved, uint64_
 uint32_t zr_activation_align(const struct zr_setup_facts *f)
 {
 	uint64_t align = f->tier[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].align;
-	return align > 64 ? (uint32_t)zr_up(align, 64) : 64;
+	if (align > 64)
+		return (uint32_t)zr_up(align, 64);
+	return 64;
 }
 
 static void walk(struct lives *l, const struct zr_setup_facts *f, const struct zr_use *use,
@@ -175,13 +179,16 @@ static void walk(struct lives *l, const struct zr_setup_facts *f, const struct z
 	uint64_t out = zr_up(f->layer_bytes[i].out, align),
 		 saved = zr_up(f->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
+	struct zr_act_choice choice = { ZR_ACT_KEEP, ZR_ACT_KEEP };
+	if (act)
+		choice = act[i];
+
 	if (i > 0)
 		u->in = read_life(l, i - 1, OUT, use, number);
 	if (writes)
-		u->out = write_life(l, i, OUT, out, use, number, act ? act[i].out : ZR_ACT_KEEP);
+		u->out = write_life(l, i, OUT, out, use, number, choice.out);
 	if (writes || l->layer[i][SAVED].life < 0) /* the loss layer had no forward */
-		u->saved = write_life(l, i, SAVED, saved, use, number,
-				      act ? act[i].saved : ZR_ACT_KEEP);
+		u->saved = write_life(l, i, SAVED, saved, use, number, choice.saved);
 	else
 		u->saved = read_life(l, i, SAVED, use, number);
 }
@@ -190,9 +197,11 @@ static int by_time(const void *a, const void *b)
 {
 	const struct zr_act_move *x = a, *y = b;
 	int64_t at = 2 * (int64_t)x->use + !x->back, bt = 2 * (int64_t)y->use + !y->back;
-	return at != bt             ? (at > bt) - (at < bt) :
-	       x->layer != y->layer ? x->layer - y->layer :
-				      x->saved - y->saved;
+	if (at != bt)
+		return (at > bt) - (at < bt);
+	if (x->layer != y->layer)
+		return x->layer - y->layer;
+	return x->saved - y->saved;
 }
 
 /* A life for each part that a use writes, and one for each return: of a layer's output and of what

@@ -4,6 +4,8 @@
  */
 #include "core/model/mesh.h"
 
+#include "core/model/layout.h"
+
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_t experts)
 {
 	return (struct zr_mesh){ .axis = { [ZR_AXIS_DATA] = { r->world / sequence,
@@ -34,8 +36,8 @@ int zr_mesh_check(const struct zr_mesh *m, struct zr_error *err)
 
 static struct zr_share cut(int64_t blocks, int64_t per, int64_t number)
 {
-	int64_t first = per * number < blocks ? per * number : blocks;
-	return (struct zr_share){ per, first, blocks - first < per ? blocks - first : per };
+	int64_t first = zr_fewer(per * number, blocks);
+	return (struct zr_share){ per, first, zr_fewer(blocks - first, per) };
 }
 
 struct zr_share zr_share_of(int64_t blocks, int64_t shares, int64_t number)

@@ -95,9 +95,13 @@ enum { OUT = 1, SAVED = 2 };
 static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, uint8_t *there,
 			  int32_t layer)
 {
-	int32_t top = there[layer] & SAVED ? layer - 1 : layer, from = top;
-	if (there[layer] & SAVED && (layer == 0 || there[layer - 1] & OUT))
+	int32_t top = layer;
+	if (there[layer] & SAVED)
+		top--;
+	if (top < layer && (top < 0 || there[top] & OUT))
 		return;
+
+	int32_t from = top;
 	while (from > 0 && !(there[from - 1] & OUT))
 		from--;
 	for (int32_t i = from; i <= top; i++) {
@@ -122,9 +126,14 @@ static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int t
 	int32_t last = (int32_t)m->n_layers - 1, end = lowest(m, frozen);
 	for (int32_t i = 0; i <= last - training; i++)
 		add_use(s, m, i, ZR_FORWARD);
-	for (int32_t i = 0; i <= last; i++)
-		there[i] = (act && i < last && act[i].out == ZR_ACT_RECOMPUTE ? 0 : OUT) |
-			   (act && i < last && act[i].saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
+	for (int32_t i = 0; i <= last; i++) {
+		there[i] = OUT | SAVED;
+		if (act && i < last && act[i].out == ZR_ACT_RECOMPUTE)
+			there[i] &= (uint8_t)~OUT;
+		if (act && i < last && act[i].saved == ZR_ACT_RECOMPUTE)
+			there[i] &= (uint8_t)~SAVED;
+	}
+
 	there[last - 1] |= OUT; /* its only reader comes next */
 	for (int32_t i = last; training && i >= end; i--) {
 		add_recompute(s, m, there, i);
@@ -147,13 +156,13 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 	s.grad_first = calloc(3 * (size_t)layers + 1, sizeof *s.grad_first);
 	s.grad_unit = calloc(m->n_units + 1, sizeof *s.grad_unit);
 	s.first_grad = malloc((m->n_units + 1) * sizeof *s.first_grad);
-	int rc = there && s.use && s.grad_first && s.grad_unit && s.first_grad ? 0 : ZR_ENOMEM;
-	for (uint32_t u = 0; !rc && u < m->n_units; u++)
+	int made = there && s.use && s.grad_first && s.grad_unit && s.first_grad;
+	for (uint32_t u = 0; made && u < m->n_units; u++)
 		s.first_grad[u] = -1;
-	if (!rc)
+	if (made)
 		add_uses(&s, m, training, frozen, act, there);
 	free(there);
-	if (rc || find_needs(&s, m->n_units)) {
+	if (!made || find_needs(&s, m->n_units)) {
 		zr_schedule_free(&s);
 		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers",
 			      layers);

@@ -81,16 +81,18 @@ static const struct service {
 	{ "zr.model/1", "adapter" }, { "zr.pretrained/1", "adapter" }, { NULL, NULL },
 };
 
-static int is_named(const char *id)
+static int is_of(const struct service *s, const char *iface)
 {
-	return id[strlen(id) - 1] == ':';
+	const size_t len = strlen(s->id);
+	if (s->id[len - 1] == ':')
+		return !strncmp(s->id, iface, len);
+	return !strcmp(s->id, iface);
 }
 
 static const struct service *find_service(const char *iface)
 {
 	const struct service *s = services;
-	while (s->id &&
-	       (is_named(s->id) ? strncmp(s->id, iface, strlen(s->id)) : strcmp(s->id, iface)))
+	while (s->id && !is_of(s, iface))
 		s++;
 	return s;
 }
@@ -133,11 +135,11 @@ static struct zr_instance *instance_of(const struct zr_process *p, const char *i
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
 	struct zr_instance *mine = h->impl;
-	const char *own = mine->section ? mine->section->role : NULL;
 	const char *role = zr_host_role_of(iface);
 	if (!role)
 		return NULL;
-	if (!own || strcmp(own, role) || !strncmp(topic(mine), "data.", 5))
+	if (!mine->section || !mine->section->role || strcmp(mine->section->role, role) ||
+	    !strncmp(topic(mine), "data.", 5))
 		return refuse(mine, iface, role);
 
 	struct zr_instance *it = instance_of(mine->process, iface);
@@ -146,9 +148,9 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 
 	it->taken = 1;
 	*inst = it->inst;
-	return strcmp(iface, "zr.pretrained/1") ?
-		       it->vtbl :
-		       zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
+	if (strcmp(iface, "zr.pretrained/1"))
+		return it->vtbl;
+	return zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
 }
 
 void zr_host_init(struct zr_instance *it, struct zr_process *process,
@@ -212,9 +214,11 @@ int zr_instance_create(struct zr_instance *it, struct zr_process *process,
 	if (!it->vtbl)
 		return err->code;
 	int rc = section->plugin->desc->create(&it->host, section->opts, &it->inst);
-	if (rc < 0)
-		it->inst = NULL;
-	return zr_instance_failed(it, rc < 0 ? rc : 0, "create", err);
+	if (rc >= 0)
+		return zr_instance_failed(it, 0, "create", err);
+
+	it->inst = NULL;
+	return zr_instance_failed(it, rc, "create", err);
 }
 
 void zr_instance_destroy(struct zr_instance *it)

@@ -33,14 +33,17 @@ static void *open_file(const char *path, struct zr_error *err)
 	zr_pool_rounding(NULL);
 	for (int i = 1; i < NSIG; i++)
 		sigaction(i, NULL, &was[i]);
-	void *so = (errno = 0, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
+	errno = 0;
+	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	int none = errno == ENOMEM; /* dlerror may not say so */
 	int changed = zr_pool_rounding(NULL);
 	for (int i = 1; i < NSIG; i++)
 		sigaction(i, &was[i], NULL);
-	if (!so)
-		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
-		       none ? " (out of memory)" : "");
+
+	if (!so && none)
+		zr_err(err, ZR_ENOMEM, "%s (out of memory)", dlerror());
+	else if (!so)
+		zr_err(err, ZR_EINVAL, "%s", dlerror());
 	else if (changed)
 		zr_err(err, ZR_EINVAL,
 		       "loading it changed the floating-point mode; link it "
@@ -55,16 +58,18 @@ static const struct zr_entry *find_entry(void *so, struct zr_error *err)
 	struct link_map *own = NULL, *owner = NULL;
 	Dl_info info;
 	dlinfo(so, RTLD_DI_LINKMAP, &own);
-	if (!entry)
+	if (!entry) {
 		zr_err(err, ZR_EINVAL,
 		       "no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)");
-	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
+		return NULL;
+	}
+	if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
 		return entry;
-	else
-		zr_err(err, ZR_EINVAL,
-		       SYMBOL " belongs to %s, with which it was linked; link "
-			      "plugins with no other",
-		       owner ? owner->l_name : "another object");
+
+	zr_err(err, ZR_EINVAL,
+	       SYMBOL " belongs to %s, with which it was linked; link "
+		      "plugins with no other",
+	       owner ? owner->l_name : "another object");
 	return NULL;
 }
 
@@ -172,7 +177,9 @@ static const struct zr_plugin *keep(const struct zr_entry *entry, const struct z
 	const struct zr_plugin *p = zr_plugins;
 	while (p && p->desc != desc)
 		p = p->next;
-	struct zr_plugin *made = p ? NULL : malloc(sizeof *made);
+	struct zr_plugin *made = NULL;
+	if (!p)
+		made = malloc(sizeof *made);
 	if (made) {
 		*made = (struct zr_plugin){ desc, entry, path, zr_plugins };
 		zr_plugins = p = made;
@@ -186,18 +193,25 @@ static const struct zr_plugin *keep(const struct zr_entry *entry, const struct z
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out,
 		   struct zr_error *err)
 {
-	const struct zr_entry *entry = zr_plugin_inside ? zr_plugin_inside(role, id_or_path) : NULL;
+	const struct zr_entry *entry = NULL;
 	const struct zr_desc *desc = NULL;
 	struct zr_error why = { 0 };
-	char id[256],
-		*path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
-	void *so;
+	char id[256], *path;
+	if (zr_plugin_inside)
+		entry = zr_plugin_inside(role, id_or_path);
+	if (entry)
+		path = strdup(id_or_path);
+	else
+		path = zr_plugin_file_find(role, id_or_path, err);
 	if (!path)
 		return ZR_EINVAL;
 
 	id_of(id_or_path, id, sizeof id);
-	if (!entry && !zr_plugin_file_check(path, &why) && (so = open_file(path, &why)))
-		entry = find_entry(so, &why);
+	if (!entry && !zr_plugin_file_check(path, &why)) {
+		void *so = open_file(path, &why);
+		if (so)
+			entry = find_entry(so, &why);
+	}
 	if (entry && !check_entry(entry, &why))
 		desc = choose(entry, role, id, &why);
 	if (!desc) {
@@ -205,8 +219,11 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 		free(path);
 		return ZR_EINVAL;
 	}
-	const struct zr_plugin *p = keep(entry, desc, path);
-	return p ? (*out = p, 0) : zr_no_memory(err);
+
+	*out = keep(entry, desc, path);
+	if (!*out)
+		return zr_no_memory(err);
+	return 0;
 }
 
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err)

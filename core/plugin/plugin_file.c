@@ -73,9 +73,9 @@ static int find_end(int fd, const ElfW(Ehdr) * h, uint64_t *end)
 		int no = zr_read_all_at(fd, &p, sizeof p, h->e_phoff + (uint64_t)i * sizeof p);
 		if (no)
 			return no == EINVAL ? ENODATA : no; /* no file reaches beyond 2^63 */
-		uint64_t last = p.p_type == PT_LOAD ? end_of(p.p_offset, p.p_filesz) : 0;
-
-		*end = last > *end ? last : *end;
+		uint64_t last = end_of(p.p_offset, p.p_filesz);
+		if (p.p_type == PT_LOAD && last > *end)
+			*end = last;
 	}
 	return 0;
 }
@@ -92,7 +92,8 @@ static int check_elf(int fd, uint64_t size, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "not an ELF file; a plugin is a shared object");
 	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return 0; /* dlopen says it best */
-	no = n == sizeof h ? find_end(fd, &h, &end) : 0;
+	if (n == sizeof h)
+		no = find_end(fd, &h, &end);
 	if (no == ENODATA)
 		return zr_err(err, ZR_EINVAL,
 			      "truncated: %llu bytes end within its program "

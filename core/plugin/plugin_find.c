@@ -14,6 +14,7 @@
 
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/config/config.h"
 #include "core/plugin/plugin_file.h"
 #include "core/plugin/prefix.h"
@@ -22,7 +23,10 @@
 
 const char *zr_trusted_env(const char *name)
 {
-	const char *v = getauxval(AT_SECURE) ? NULL : getenv(name);
+	if (getauxval(AT_SECURE))
+		return NULL;
+
+	const char *v = getenv(name);
 	return v && *v ? v : NULL;
 }
 
@@ -126,7 +130,8 @@ int zr_plugin_scan(zr_scan_fn *fn, void *arg)
 	for (const struct zr_role *r = zr_roles; !rc && r->name; r++) {
 		struct list l = list_role(&d, r->name);
 		/* what is missed may be what is looked for */
-		rc = l.no == EIO || l.no == ENOMEM ? l.no : 0;
+		if (l.no == EIO || l.no == ENOMEM)
+			rc = l.no;
 		for (int i = 0; !rc && i < l.n; i++) {
 			char path[PATH_MAX];
 			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], r->name,
@@ -143,19 +148,19 @@ int zr_plugin_scan(zr_scan_fn *fn, void *arg)
 static char *unknown(const struct dirs *d, const char *role, const char *id, struct zr_error *err)
 {
 	struct list l = list_role(d, role);
-	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near;
+	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near = NULL;
 	char where[512] = "", ids[512] = "";
 	for (int i = 0; names && i < l.n; i++) {
 		names[i] = l.v[i].id;
 		if (!i || strcmp(names[i], names[i - 1]))
-			snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%s", i ? ", " : "",
-				 names[i]);
+			zr_text_add(ids, sizeof ids, ", ", names[i]);
 	}
 
-	near = names ? zr_nearest(id, names, l.n) : NULL;
+	if (names)
+		near = zr_nearest(id, names, l.n);
 	for (int i = 0; i < d->n; i++)
-		snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", i ? ":" : "",
-			 d->dir[i]);
+		zr_text_add(where, sizeof where, ":", d->dir[i]);
+
 	if (near)
 		zr_err(err, ZR_EINVAL,
 		       "no %s plugin '%s'; did you mean %s? `zeroth plugin info "

@@ -42,7 +42,10 @@ int zr_owner_is_trusted(uid_t owner, uid_t *program)
 	struct stat st;
 
 	pthread_once(&once, find_own);
-	*program = !*own || stat(own, &st) ? geteuid() : st.st_uid;
+	if (!*own || stat(own, &st))
+		*program = geteuid();
+	else
+		*program = st.st_uid;
 	return owner == 0 || owner == geteuid() || owner == *program;
 }
 

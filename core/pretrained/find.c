@@ -15,6 +15,7 @@
 #include <zeroth/model.h>
 
 #include "core/base/child.h"
+#include "core/base/text.h"
 #include "core/pretrained/pretrained.h"
 
 #define PATIENCE 20 /* s for all plugins to load */
@@ -70,9 +71,14 @@ static void scan_to(int fd, const struct zr_model_json *f)
  * exit status in its place. */
 static int take_errno(char *text, int status)
 {
-	char *end = *text == '=' ? text : strstr(text, "\n=");
-	if (!end)
-		return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : KILLED;
+	char *end = text;
+	if (*text != '=')
+		end = strstr(text, "\n=");
+	if (!end) {
+		if (WIFEXITED(status) && WEXITSTATUS(status))
+			return WEXITSTATUS(status);
+		return KILLED;
+	}
 	end += *end == '\n';
 	int no = atoi(end + 1);
 	*end = 0;
@@ -93,10 +99,23 @@ static void say_why(char out[128], int no, int status)
 		snprintf(out, 128, "the process that loads them ended early");
 }
 
+/* The text of the child's last line, "!TEXT"; NULL: it has none. */
+static const char *what_failed(char *lines)
+{
+	char *last = NULL;
+	if (lines)
+		last = strrchr(lines, '!');
+	if (!last || (last != lines && last[-1] != '\n'))
+		return NULL;
+
+	last[strcspn(last, "\n")] = 0;
+	return last + 1;
+}
+
 /* The lines of the child in *out, owned. */
 static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 {
-	int fd[2], status = 0, c, no;
+	int fd[2], status = 0, c, no = 0;
 	size_t n = 0, room = 65536;
 	char ended[128];
 	if (pipe2(fd, O_CLOEXEC))
@@ -106,7 +125,8 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 	pid_t child = fork();
 	if (!child)
 		scan_to(fd[1], f);
-	no = child < 0 ? errno : 0;
+	if (child < 0)
+		no = errno;
 	close(fd[1]);
 	FILE *in = fdopen(fd[0], "r");
 	*out = calloc(1, room);
@@ -124,16 +144,15 @@ static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 	if (!no)
 		return 0;
 
-	char *why = *out ? strrchr(*out, '!') : NULL;
-	if (why && (why == *out || why[-1] == '\n'))
-		why[strcspn(why, "\n")] = 0;
-	else
-		why = NULL;
-	say_why(ended, no, status);
+	const char *why = what_failed(*out);
+	if (!why) {
+		say_why(ended, no, status);
+		why = ended;
+	}
 	zr_err(err, ZR_EIO,
 	       "cannot look for a plugin that reads model_type %.80s (%.600s): name "
 	       "one by [model] plugin",
-	       f->type, why ? why + 1 : ended);
+	       f->type, why);
 	free(*out);
 	return ZR_EIO;
 }
@@ -147,7 +166,6 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char *count = strchr(line, ' '), *what;
-		size_t len = strlen(fits);
 		*count++ = 0;
 		long differences = strtol(count, &what, 10);
 		if (*line == '-' && differences < least) {
@@ -158,7 +176,7 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 		if (*line == '-' || (named && strcmp(line + 1, f->type)))
 			continue;
 		named |= !strcmp(line + 1, f->type);
-		snprintf(fits + len, sizeof fits - len, "%s%s", len ? ", " : "", line + 1);
+		zr_text_add(fits, sizeof fits, ", ", line + 1);
 		snprintf(id, ZR_PLUGIN_ID, "%s", line + 1);
 		n++;
 	}

@@ -61,8 +61,10 @@ int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *e
 	char *text;
 	size_t bytes;
 	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
-	int rc = no ? zr_file_failed(err, path, "", no) :
-		      zr_json_object(text, bytes, path, out, err);
+	if (no)
+		return zr_file_failed(err, path, "", no);
+
+	int rc = zr_json_object(text, bytes, path, out, err);
 	free(text);
 	return rc;
 }
@@ -170,11 +172,13 @@ static int accepted(const char *values, const char *value, char to[VALUE])
 static void list_of(const char *values, char *out, size_t size)
 {
 	const char *word;
-	size_t at = 0, n;
+	char one[VALUE];
+	size_t n;
 	*out = 0;
-	while (at < size && (word = zr_next_word(&values, &n)))
-		at += (size_t)snprintf(out + at, size - at, at ? " or %.*s" : "%.*s",
-				       (int)strcspn(word, " \t="), word);
+	while ((word = zr_next_word(&values, &n))) {
+		snprintf(one, sizeof one, "%.*s", (int)strcspn(word, " \t="), word);
+		zr_text_add(out, size, " or ", one);
+	}
 }
 
 /* Its value at "key" or "object.key"; NULL: there is none. */
@@ -221,21 +225,27 @@ static int use_text(const struct pass *s, const struct zr_config_key *k, const c
 			      "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path,
 			      k->name, value, s->p->desc->id, list);
 	}
-	return k->option && (*to || !k->values) ? s->set(s->arg, k, to, s->err) : 0;
+	if (k->option && (*to || !k->values))
+		return s->set(s->arg, k, to, s->err);
+	return 0;
 }
 
 /* A number that is written as a text would be no number to others. */
 static int check_type(const struct pass *s, const struct zr_config_key *k, const json_t *v)
 {
 	const struct zr_table table = zr_table_of(s->p->desc);
-	const struct zr_opt *o = k->option && !k->values ? zr_table_find(&table, k->option) : NULL;
-	const int number = o && (o->type == ZR_T_I64 || o->type == ZR_T_F64);
 	char text[VALUE] = "";
-	if (!number || json_is_number(v))
+	if (!k->option || k->values || json_is_number(v))
 		return 0;
+
+	const struct zr_opt *o = zr_table_find(&table, k->option);
+	if (!o || (o->type != ZR_T_I64 && o->type != ZR_T_F64))
+		return 0;
+
 	text_of(v, text);
+	const char *quote = json_is_string(v) ? "\"" : "";
 	return zr_err(s->err, ZR_EINVAL, "%s: %s = %s%.160s%s: expected a number", s->f->path,
-		      k->name, json_is_string(v) ? "\"" : "", text, json_is_string(v) ? "\"" : "");
+		      k->name, quote, text, quote);
 }
 
 static int use_key(const struct pass *s, const struct zr_config_key *k)
@@ -247,7 +257,9 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 		return 0;
 	if (!v || json_is_null(v)) {
 		const char *other = v ? k->null : k->def;
-		return other ? use_text(s, k, other) : 0;
+		if (other)
+			return use_text(s, k, other);
+		return 0;
 	}
 	rc = check_type(s, k, v);
 	if (rc)
@@ -369,47 +381,39 @@ static enum known known(const struct zr_model_json *f, const struct zr_pretraine
 	return has_word(noted, name) ? KNOWN : UNKNOWN;
 }
 
-struct names {
-	char *out;
-	size_t at, size;
-};
-
 /* Those in an object that nobody knows, behind `within`, "" or "object.". */
 static void list_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
-			 const json_t *object, const char *within, struct names *to)
+			 const json_t *object, const char *within, char *out, size_t size)
 {
 	const char *key;
 	json_t *value;
 	json_object_foreach((json_t *)object, key, value)
 	{
 		char name[VALUE];
-		if (json_is_null(value) || to->at >= to->size)
+		if (json_is_null(value))
 			continue;
 		snprintf(name, sizeof name, "%s%.200s", within, key);
 		const enum known is = known(f, v, name);
-		if (is == UNKNOWN && !has_word(f->ignored ? f->ignored : "", name))
-			to->at += (size_t)snprintf(to->out + to->at, to->size - to->at, "%s%s",
-						   to->at ? ", " : "", name);
+		if (is == UNKNOWN && !(f->ignored && has_word(f->ignored, name)))
+			zr_text_add(out, size, ", ", name);
 		if (is != KNOWN_OBJECT)
 			continue;
 		snprintf(name, sizeof name, "%s%.200s.", within, key);
-		list_unknown(f, v, value, name, to);
+		list_unknown(f, v, value, name, out, size);
 	}
 }
 
 void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
 			   char *out, size_t size)
 {
-	struct names to = { out, 0, size };
 	*out = 0;
-	list_unknown(f, v, f->root, "", &to);
+	list_unknown(f, v, f->root, "", out, size);
 }
 
 int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
 			      char *out, size_t size)
 {
-	char unknown[VALUE], text[VALUE], to[VALUE];
-	size_t at = 0;
+	char unknown[VALUE], text[VALUE], to[VALUE], differs[VALUE];
 	int n = 0;
 	*out = 0;
 	for (uint32_t i = 0; i < v->n_keys; i++) {
@@ -421,18 +425,18 @@ int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pre
 		if (accepted(k->values, text, to))
 			continue;
 		n++;
-		if (at < size)
-			at += (size_t)snprintf(out + at, size - at, "%s%s = %.80s", at ? ", " : "",
-					       k->name, text);
+		snprintf(differs, sizeof differs, "%s = %.80s", k->name, text);
+		zr_text_add(out, size, ", ", differs);
 	}
 
 	zr_pretrained_unknown(f, v, unknown, sizeof unknown);
 	for (const char *c = unknown; *c; c++)
 		n += *c == ',';
-	n += *unknown != 0;
-	if (*unknown && at < size)
-		snprintf(out + at, size - at, "%s%s", at ? ", " : "", unknown);
-	return n;
+	if (!*unknown)
+		return n;
+
+	zr_text_add(out, size, ", ", unknown);
+	return n + 1;
 }
 
 /* "KEY = VALUE (here OPTION = VALUE)" where these differ; returns its length. */
@@ -440,16 +444,20 @@ static size_t name_key(const struct zr_model_json *f, const struct zr_config_key
 		       const struct zr_section *model, char *out, size_t size)
 {
 	const json_t *v = lookup(f->root, k->name);
-	const struct zr_opt *o = k->option ? zr_table_find(&model->table, k->option) : NULL;
 	char text[VALUE], here[VALUE];
-	if (!(k->flags & ZR_KEY_NAMED) || !o || !concerns(k, f->type))
+	if (!(k->flags & ZR_KEY_NAMED) || !k->option || !concerns(k, f->type))
 		return 0;
 	if (json_is_null(v) || (!v && !k->def))
 		return 0;
 
-	snprintf(text, sizeof text, "%s", v ? "" : k->def);
+	const struct zr_opt *o = zr_table_find(&model->table, k->option);
+	if (!o)
+		return 0;
+
 	if (v)
 		text_of(v, text);
+	else
+		snprintf(text, sizeof text, "%s", k->def);
 	zr_value_format(o, model->opts, here, sizeof here);
 	if (same(text, strlen(text), here))
 		return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/base/text.h"
 #include "core/pretrained/pretrained.h"
 
 #define IFACE "zr.pretrained/1"
@@ -25,10 +26,9 @@ int zr_pretrained_reads(const struct zr_pretrained_v1 *v, const char *type)
 
 static void types_text(const struct zr_pretrained_v1 *v, char *out, size_t size)
 {
-	size_t at = 0;
 	*out = 0;
-	for (int i = 0; v->types[i] && at < size; i++)
-		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", v->types[i]);
+	for (int i = 0; v->types[i]; i++)
+		zr_text_add(out, size, ", ", v->types[i]);
 }
 
 int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p,

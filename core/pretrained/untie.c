@@ -32,7 +32,9 @@ static int says_tied(const struct zr_model_json *f, const struct zr_pretrained_v
 	const json_t *value = json_object_get(f->root, KEY);
 	if (!k)
 		return 0;
-	return value ? json_is_true(value) : k->def && !strcmp(k->def, "true");
+	if (value)
+		return json_is_true(value);
+	return k->def && !strcmp(k->def, "true");
 }
 
 /* "HEAD=TENSOR" among the words, as two texts in one; NULL: there is none. Owned. */
@@ -41,9 +43,13 @@ static char *head_word(const char *words, const char **embedding)
 	const char *word;
 	size_t n;
 	while ((word = zr_next_word(&words, &n))) {
-		char *copy = memchr(word, '=', n) ? strndup(word, n) : NULL;
-		if (!copy)
+		if (!memchr(word, '=', n))
 			continue;
+
+		char *copy = strndup(word, n);
+		if (!copy)
+			return NULL;
+
 		char *between = strchr(copy, '=');
 		*between = 0;
 		*embedding = between + 1;
@@ -56,9 +62,13 @@ int zr_pretrained_untie(struct zr_model_json *f, const struct zr_pretrained_v1 *
 			struct zr_error *err)
 {
 	const char *embedding;
-	char *head = says_tied(f, v) && zr_head_differs ? head_word(v->ignored, &embedding) : NULL;
-	char *dir = head ? strdup(f->path) : NULL;
+	if (!zr_head_differs || !says_tied(f, v))
+		return 0;
+
+	char *head = head_word(v->ignored, &embedding), *dir = NULL;
 	int differs = 0, rc = 0;
+	if (head)
+		dir = strdup(f->path);
 	if (dir) {
 		*strrchr(dir, '/') = 0;
 		rc = zr_head_differs(dir, v->prefix, head, embedding, &differs, err);

@@ -66,7 +66,8 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 				     .hops = zr_route_move(r->f, back).n };
 		if (m->use != use || m->back != back)
 			break;
-		rc = back ? wait_left(r, m) : 0;
+		if (back)
+			rc = wait_left(r, m);
 		if (!rc)
 			rc = zr_rec_emit(r, op, NULL, 0);
 	}
@@ -95,10 +96,12 @@ static int record_use(struct recorder *r, int32_t i)
 {
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
-	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		rc = r->gathered[use->units[k]] ?
-			     zr_rec_wait_gather(r, use->units[k]) :
-			     zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
+	for (uint32_t k = 0; !rc && k < use->n_units; k++) {
+		if (r->gathered[use->units[k]])
+			rc = zr_rec_wait_gather(r, use->units[k]);
+		else
+			rc = zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
+	}
 	if (!rc)
 		rc = emit_use(r, i);
 	if (!rc)
@@ -106,7 +109,9 @@ static int record_use(struct recorder *r, int32_t i)
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
 	for (int32_t k = lo; k < hi; k++)
 		r->state[r->uses->grad_unit[k]] = COMPLETE;
-	return rc || hi == lo ? rc : tell(r, ZR_AT_GRAD, i, r->uses->grad_unit + lo, hi - lo);
+	if (rc || hi == lo)
+		return rc;
+	return tell(r, ZR_AT_GRAD, i, r->uses->grad_unit + lo, hi - lo);
 }
 
 static int check_end(struct recorder *r)
@@ -137,7 +142,9 @@ static int tell_update(struct recorder *r)
 	for (int32_t u = 0; u < r->stage.n_units; u++)
 		if (r->values[u] == OLD)
 			r->left[n++] = u;
-	return n ? tell(r, ZR_AT_UPDATE, -1, r->left, n) : 0;
+	if (n)
+		return tell(r, ZR_AT_UPDATE, -1, r->left, n);
+	return 0;
 }
 
 static int walk(struct recorder *r)
@@ -214,9 +221,12 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 			      .p = &p,
 			      .err = err,
 			      .reducing = -1,
-			      .uses = id == ZR_PROG_UPDATE ? &none :
-				      id == ZR_PROG_EVAL   ? &s->programs.eval_uses :
-							     &s->programs.train_uses };
+			      .uses = &s->programs.train_uses };
+	if (id == ZR_PROG_UPDATE)
+		r.uses = &none;
+	else if (id == ZR_PROG_EVAL)
+		r.uses = &s->programs.eval_uses;
+
 	*err = (struct zr_error){ 0 };
 	zr_rec_offer(&r);
 	int rc = make_tables(&r, s);

@@ -73,5 +73,7 @@ uint64_t zr_route_bounce_bytes(const struct zr_setup_facts *f, const struct zr_r
 	int64_t ranks = zr_group_ranks(f, group);
 	int64_t n = zr_unit_share(f, unit, group, f->process.rank).per;
 	int none = !r->bounce || (ranks == 1 && !zr_unit_offloaded(f, unit)); /* a share serves */
-	return none ? 0 : (uint64_t)(r->whole ? ranks * n : n) * zr_unit_block(f, unit);
+	if (none)
+		return 0;
+	return (uint64_t)(r->whole ? ranks * n : n) * zr_unit_block(f, unit);
 }

@@ -27,10 +27,15 @@ static const char *point_text(const struct recorder *r, char *buf, size_t n)
 					  "after",
 					  "once gradients are complete after",
 					  "at the update" };
-	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
-	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "",
-		 use ? zr_phase_name[use->phase] : "", use ? " of " : "",
-		 use ? zr_layer_at(&r->f->decl, use->layer)->name : "", zr_program_name[r->p->id]);
+	const char *program = zr_program_name[r->p->id];
+	if (r->at.use < 0) {
+		snprintf(buf, n, "%s in program %s", at[r->at.at], program);
+		return buf;
+	}
+
+	const struct zr_use *use = &r->uses->use[r->at.use];
+	snprintf(buf, n, "%s the %s of %s in program %s", at[r->at.at], zr_phase_name[use->phase],
+		 zr_layer_at(&r->f->decl, use->layer)->name, program);
 	return buf;
 }
 
@@ -165,7 +170,8 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		return rc;
 
 	int32_t hops = zr_route_gather(f, units[0]).n;
-	op.hops = hops < 2 ? 0 : hops;
+	if (hops > 1)
+		op.hops = hops;
 	for (int32_t i = 0; i < n; i++)
 		r->gather[units[i]] = r->p->n;
 	return zr_rec_emit(r, op, units, n);
@@ -184,7 +190,9 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		r->gathered[u] = 0;
 		r->live -= r->f->layout.unit[u].elements;
 	}
-	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
+	if (rc || !n)
+		return rc;
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
 
 static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -287,11 +295,14 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 
 	if (!rc && early)
 		rc = check_early(r, units, n);
-	n = rc ? 0 : some(r, units, n, 0);
-	return rc || !n ?
-		       rc :
-		       zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup },
-				   r->some, n);
+	if (rc)
+		return rc;
+
+	n = some(r, units, n, 0);
+	if (!n)
+		return 0;
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup }, r->some,
+			   n);
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */
@@ -340,12 +351,16 @@ static const char *ask_name(const struct zr_stage *st, int32_t unit)
 
 static const struct zr_use *ask_use(const struct zr_stage *st, int32_t use)
 {
-	return use >= 0 && use < st->n_uses ? &recorder_of(st)->uses->use[use] : NULL;
+	if (use >= 0 && use < st->n_uses)
+		return &recorder_of(st)->uses->use[use];
+	return NULL;
 }
 
 static int32_t ask_next_use(const struct zr_stage *st, int32_t unit, int32_t after)
 {
-	return st->n_uses ? zr_schedule_next(recorder_of(st)->uses, unit, after) : -1;
+	if (st->n_uses)
+		return zr_schedule_next(recorder_of(st)->uses, unit, after);
+	return -1;
 }
 
 static int64_t ask_live(const struct zr_stage *st)

@@ -79,9 +79,12 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		if (b->lowp)
 			o.lowp = zr_opt_buffer(s, b->lowp, b->n,
 					       zr_unit_dtype(s->facts, d->subgroup->unit));
-		o.rem = b->master ? NULL : d->kept.master;
-		o.rem_bits = b->master ? 0 :
-					 (uint32_t)zr_unit_rem_bits(s->facts, d->subgroup->unit);
+		o.rem = NULL;
+		o.rem_bits = 0;
+		if (!b->master) {
+			o.rem = d->kept.master;
+			o.rem_bits = (uint32_t)zr_unit_rem_bits(s->facts, d->subgroup->unit);
+		}
 		if (o.n_seg)
 			rc = fn(s, d, &o);
 	}

@@ -22,20 +22,23 @@ static const char *id_of(const struct zr_optimizer *o)
 /* For the last group so far, if none before it has the tensor. */
 static int claim(struct zr_setup *s, int32_t tensor)
 {
-	int taken = s->roles.group_of[tensor] == 0;
-	s->roles.group_of[tensor] = taken ? s->roles.n_param_groups - 1 : s->roles.group_of[tensor];
-	return taken;
+	if (s->roles.group_of[tensor])
+		return 0;
+
+	s->roles.group_of[tensor] = s->roles.n_param_groups - 1;
+	return 1;
 }
 
 static int claim_all(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
 	int32_t taken = zr_match_tensors(s, sec->name, "match", sec->match, claim, NULL, err);
-	return taken > 0 ? 0 :
-	       taken < 0 ? taken :
-			   zr_config_blame(
-				   s->cfg, sec->name, ZR_EINVAL, err,
-				   "match: groups before this one have all of its tensors; take it "
-				   "out or put it before them");
+	if (taken > 0)
+		return 0;
+	if (taken < 0)
+		return taken;
+	return zr_config_blame(s->cfg, sec->name, ZR_EINVAL, err,
+			       "match: groups before this one have all of its tensors; take it "
+			       "out or put it before them");
 }
 
 /* ---- groups and their optimizers ---- */
@@ -66,15 +69,14 @@ static int check_memory(const struct zr_setup_facts *f, const struct zr_optimize
 	int on_device = !zr_offloaded(f, ZR_STORE_OPTIMIZER) && !f->device_info.host_access;
 	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
-	return on_device ?
-		       zr_err(err, ZR_EINVAL,
+	if (on_device)
+		return zr_err(err, ZR_EINVAL,
 			      "optimizer %s runs on host memory only: add [offload.optimizer]",
-			      id_of(o)) :
-		       zr_err(err, ZR_EINVAL,
-			      "optimizer %s does not run on host memory, where %s keeps the state",
-			      id_of(o),
-			      zr_offloaded(f, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" :
-								    f->device_info.name);
+			      id_of(o));
+	return zr_err(
+		err, ZR_EINVAL,
+		"optimizer %s does not run on host memory, where %s keeps the state", id_of(o),
+		zr_offloaded(f, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : f->device_info.name);
 }
 
 static int add_states(struct zr_setup_roles *r, struct zr_optimizer *o, struct zr_error *err)
@@ -121,7 +123,11 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      id_of(o));
 	if (s->facts.types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
 		s->facts.types.master = ZR_MASTER_FP32;
-	return (rc = check_memory(&s->facts, o, err)) ? rc : add_states(&s->roles, o, err);
+
+	rc = check_memory(&s->facts, o, err);
+	if (rc)
+		return rc;
+	return add_states(&s->roles, o, err);
 }
 
 /* The first section of each plugin makes the instance; the values of the others are resolved and
@@ -130,12 +136,17 @@ static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr
 {
 	struct zr_param_group *g = &s->roles.param_group[s->roles.n_param_groups];
 	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(&s->roles, sec) };
-	int rc = g->optimizer < s->roles.n_optimizers ? zr_setup_resolve(s, sec->name, err) :
-							start_instance(s, sec, err);
+	int rc;
+	if (g->optimizer < s->roles.n_optimizers)
+		rc = zr_setup_resolve(s, sec->name, err);
+	else
+		rc = start_instance(s, sec, err);
 	if (!rc)
 		rc = learning_rate(sec, &g->lr, err);
 	s->roles.n_param_groups++;
-	return rc || !sec->match ? rc : claim_all(s, sec, err);
+	if (rc || !sec->match)
+		return rc;
+	return claim_all(s, sec, err);
 }
 
 static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
@@ -163,13 +174,15 @@ static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 		for (int d = 0; d < t->ndim; d++)
 			snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld",
 				 d ? " x " : "", (long long)t->dims[d]);
-		int match = g->section->match != NULL;
+		const char *key = "plugin", *other = "an [optimizer.NAME]";
+		if (g->section->match) {
+			key = "match";
+			other = "[optimizer] or a group before this one";
+		}
 		return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,
 				       "%s: tensor %s has a shape that %s does not update, %s: "
 				       "give it to %s with another plugin",
-				       match ? "match" : "plugin", t->name, id_of(o), shape,
-				       match ? "[optimizer] or a group before this one" :
-					       "an [optimizer.NAME]");
+				       key, t->name, id_of(o), shape, other);
 	}
 	return 0;
 }

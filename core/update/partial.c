@@ -27,7 +27,9 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 	p->totals = zr_room(&at, sums * sizeof(double));
 	p->call = zr_room(&at, segments * p->width * sizeof(double));
 	p->arrived = at;
-	return at + (ranks > 1 ? ranks * ZR_SUMS_AT_ONCE * sizeof(struct zr_exact) : 0);
+	if (ranks > 1)
+		at += ranks * ZR_SUMS_AT_ONCE * sizeof(struct zr_exact);
+	return at;
 }
 
 static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
@@ -39,10 +41,16 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
 	memset(out, 0, (size_t)bytes);
-	int rc = d->sums == out ? 0 : zr_copy(s, d->sums, out, bytes, d->err);
-	if (!rc && (rc = zr_optimizer_calls(o)->partial(o->it.inst, step, d->sums)))
+	int rc = 0;
+	if (d->sums != out)
+		rc = zr_copy(s, d->sums, out, bytes, d->err);
+	if (rc)
+		return rc;
+
+	rc = zr_optimizer_calls(o)->partial(o->it.inst, step, d->sums);
+	if (rc)
 		return zr_user_failed(s, &o->it, rc, "partial", d->err);
-	if (!rc && d->sums != out)
+	if (d->sums != out)
 		rc = zr_copy(s, out, d->sums, bytes, d->err);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
@@ -76,7 +84,7 @@ int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 	int64_t at, end;
 	int rc = 0;
 	for (zr_counted(s->plan, d->subgroup, &at, &end); !rc && at < end; at += ZR_CHUNK)
-		rc = add_blocks(s, d, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
+		rc = add_blocks(s, d, at, zr_fewer(end - at, ZR_CHUNK));
 	return rc;
 }
 
@@ -90,7 +98,7 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];
 	step->partials = n ? d->sums : NULL;
-	return n && d->sums != out ?
-		       zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out, d->err) :
-		       0;
+	if (n && d->sums != out)
+		return zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out, d->err);
+	return 0;
 }

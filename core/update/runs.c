@@ -13,7 +13,9 @@ struct zr_share zr_rank_holds(const struct zr_setup_facts *f, int32_t tensor, in
 	const struct zr_place *t = &f->layout.tensor[tensor];
 	struct zr_share share = zr_unit_share(f, t->unit, f->groups[t->unit].state, rank);
 	int64_t lo = t->offset / ZR_BLOCK, end = share.first + share.n;
-	share.n = zr_intersect(lo, lo + t->blocks, &share.first, &end) ? end - share.first : 0;
+	share.n = 0;
+	if (zr_intersect(lo, lo + t->blocks, &share.first, &end))
+		share.n = end - share.first;
 	return share;
 }
 
@@ -25,7 +27,9 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 	struct zr_share mine = zr_rank_holds(&s->facts, tensor, s->facts.process.rank);
 	struct zr_block_run r = { t->unit, zr_optimizer_of(&s->roles, tensor), mine.first, mine.n,
 				  0 };
-	struct zr_block_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
+	struct zr_block_run *last = NULL;
+	if (p->n_runs)
+		last = &p->run[p->n_runs - 1];
 	if (!r.n || s->facts.frozen[tensor])
 		return;
 
@@ -47,7 +51,8 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
 			if (zr_optimizer_of(&s->roles, i) == optimizer && !s->facts.frozen[i])
 				sum += zr_rank_holds(&s->facts, i, rank).n;
-		most = sum > most ? sum : most;
+		if (sum > most)
+			most = sum;
 	}
 	return most;
 }

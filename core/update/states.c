@@ -17,7 +17,9 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 {
 	const struct zr_state *st = zr_optimizer_state(o, i);
 	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-	size_t n = st->name ? strspn(st->name, letters) : 0;
+	size_t n = 0;
+	if (st->name)
+		n = strspn(st->name, letters);
 	if (!n || n > LONGEST_NAME || st->name[n])
 		return zr_err(err, ZR_EINVAL,
 			      "its name must have 1 to %d letters, digits, _ - or "
@@ -32,7 +34,8 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
 				      st->name, k + 1);
-	if (st->bytes_per_block ? st->dtype : !zr_dtype_find(st->dtype, NULL)->trains)
+	if ((st->bytes_per_block && st->dtype) ||
+	    (!st->bytes_per_block && !zr_dtype_find(st->dtype, NULL)->trains))
 		return zr_err(err, ZR_EINVAL,
 			      "\"%s\" has type %d and %u bytes per block; expected "
 			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block",
@@ -75,6 +78,7 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 
 uint32_t zr_state_bytes(const struct zr_state *st)
 {
-	return st->bytes_per_block ? st->bytes_per_block :
-				     ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
+	if (st->bytes_per_block)
+		return st->bytes_per_block;
+	return ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
 }

@@ -27,22 +27,32 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 	int plain = zr_unit_dtype(s->facts, p->unit) == ZR_F32, rc = 0;
 	int split = zr_takes_split(&s->roles->optimizer[p->optimizer]) &&
 		    zr_unit_rem_bits(s->facts, p->unit);
-	float *chunk = split ? NULL : d->chunk;
-	int64_t step = chunk ? ZR_CHUNK : p->n;
+	float *chunk = d->chunk;
+	int64_t step = p->n;
+	if (split)
+		chunk = NULL;
+	if (chunk)
+		step = ZR_CHUNK;
+
 	for (int64_t at = 0; !rc && at < p->n; at += step) {
-		int64_t n = p->n - at < step ? p->n - at : step;
+		int64_t n = zr_fewer(p->n - at, step);
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
-		struct zr_opt_blocks b = { d, at, n,
-					   chunk ? (char *)chunk :
-					   split ? NULL :
-						   k->master,
-					   chunk || plain ? NULL : k->lowp };
-		rc = chunk ? zr_master_get(s, p, k, at, n, chunk, d->err) : 0;
+		struct zr_opt_blocks b = { .data = d, .from = at, .n = n };
+		if (chunk)
+			b.master = (char *)chunk;
+		else if (!split)
+			b.master = k->master;
+		if (!chunk && !plain)
+			b.lowp = k->lowp;
+
+		if (chunk)
+			rc = zr_master_get(s, p, k, at, n, chunk, d->err);
 		if (!rc)
 			rc = zr_opt_each_group(s, &b, segments, call_step);
-		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk, d->err);
+		if (!rc && chunk)
+			rc = zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
-	return rc || d->chunk || !plain || !k->lowp ?
-		       rc :
-		       zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
+	if (rc || d->chunk || !plain || !k->lowp)
+		return rc;
+	return zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);
 }

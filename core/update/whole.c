@@ -13,9 +13,9 @@ uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t k, int back)
 uint64_t zr_whole_kind_bytes(const struct zr_setup_roles *r, int32_t k, uint32_t kind)
 {
 	const struct zr_optimizer *o = &r->optimizer[k];
-	return kind == 0 || kind > o->n_states ?
-		       ZR_BLOCK * 4 :
-		       zr_state_bytes(zr_setup_state(r, o->first_state + kind - 1));
+	if (kind == 0 || kind > o->n_states)
+		return ZR_BLOCK * 4;
+	return zr_state_bytes(zr_setup_state(r, o->first_state + kind - 1));
 }
 
 uint64_t zr_whole_kind_at(const struct zr_setup_roles *r, int32_t k, int64_t blocks, uint32_t kind)
@@ -75,7 +75,7 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 {
 	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
-	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ?
-		       v->whole_work(o->it.inst, t->dims, t->ndim) :
-		       0;
+	if (ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work)
+		return v->whole_work(o->it.inst, t->dims, t->ndim);
+	return 0;
 }
