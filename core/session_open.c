@@ -17,6 +17,11 @@ static void count_arena(struct zr_setup *p, int store, int taken)
 			zr_account_add(&p->account, r->tier, r->what, taken * (int64_t)r->added);
 }
 
+static int memory_of(int store)
+{
+	return store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED;
+}
+
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 {
@@ -26,10 +31,12 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	if (!bytes)
 		return 0;
 
-	int rc = p->facts.peers && store == ZR_STORE_DEVICE ?
-			 ZR_ASK(&p->roles.comm, comm, mem_alloc, err, bytes, &base) :
-			 ZR_ASK(&p->roles.device, device, mem_alloc, err, bytes,
-				store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
+	int rc;
+	if (p->facts.peers && store == ZR_STORE_DEVICE)
+		rc = ZR_ASK(&p->roles.comm, comm, mem_alloc, err, bytes, &base);
+	else
+		rc = ZR_ASK(&p->roles.device, device, mem_alloc, err, bytes, memory_of(store),
+			    &base);
 	if (rc)
 		return rc;
 
@@ -54,7 +61,7 @@ static void give_arena(struct zr_session *s, int store)
 			->mem_free(p->roles.comm.inst, s->arena[store]);
 	else
 		device->mem_free(p->roles.device.inst, s->arena[store], p->plan.arena[store],
-				 store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
+				 memory_of(store));
 }
 
 static int make_tables(struct zr_session *s, struct zr_error *err)

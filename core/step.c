@@ -46,8 +46,12 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	int rc = zr_count_targets(s, &s->targets, err);
 	for (int64_t m = 0; !rc && m < s->facts->batch.accumulation; m++) {
 		prepare(s, s->roles->source, ZR_SPLIT_TRAIN, zr_mesh_slot(&s->facts->mesh, m));
-		int last = m + 1 == s->facts->batch.accumulation;
-		rc = zr_run_program(s, last ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
+		if (m + 1 == s->facts->batch.accumulation)
+			rc = zr_run_program(s, ZR_S_LAST, err);
+		else if (m)
+			rc = zr_run_program(s, ZR_S_MICRO, err);
+		else
+			rc = zr_run_program(s, ZR_S_FIRST, err);
 	}
 	return rc;
 }
@@ -56,10 +60,11 @@ static uint64_t bytes_in(const struct zr_session *s)
 {
 	const struct zr_instance *comm[] = { &s->roles->comm, &s->roles->host_comm };
 	uint64_t sum = s->in_place;
-	for (int i = 0; i < 2; i++)
-		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)
-					       ->bytes_sent(comm[i]->inst) :
-				       0;
+	for (int i = 0; i < 2; i++) {
+		const struct zr_comm_v1 *v = comm[i]->vtbl;
+		if (comm[i]->inst)
+			sum += v->bytes_sent(comm[i]->inst);
+	}
 	return sum;
 }
 

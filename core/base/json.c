@@ -102,6 +102,7 @@ json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t 
 	struct reading r = {
 		.at = text, .end = text + bytes, .left = size, .size = size, .reserve = malloc(size)
 	};
+
 	pthread_once(&once, watch);
 	r.failed = !r.reserve;
 	now = &r;

@@ -67,7 +67,10 @@ int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *
 	if (!g)
 		return zr_no_memory(err);
 
-	*(cfg->last ? &cfg->last->next : &cfg->given) = g;
+	if (cfg->last)
+		cfg->last->next = g;
+	else
+		cfg->given = g;
 	cfg->last = g;
 	cfg->n_given++;
 	g->layer = layer;
@@ -87,7 +90,9 @@ static int line(void *arg, const char *section, const char *key, const char *val
 	struct reader *r = arg;
 	char place[4200];
 	snprintf(place, sizeof place, "%s:%d", r->name, number);
-	const struct zr_given *g = key ? zr_given_last(r->cfg, r->layer, section, key) : NULL;
+	const struct zr_given *g = NULL;
+	if (key)
+		g = zr_given_last(r->cfg, r->layer, section, key);
 	if (g && g->layer == r->layer)
 		return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s", place,
 			      section, key, g->place);
@@ -118,12 +123,17 @@ static char *trim(char *text)
 
 static int override(struct reader *r, const char *text)
 {
-	char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL, *dot = NULL;
+	char *copy = strdup(text), *dot = NULL;
 	int rc = 0;
 	if (!copy)
 		return zr_no_memory(r->err);
-	if (equals)
-		dot = (*equals = 0, strrchr(copy, '.'));
+
+	char *equals = strchr(copy, '=');
+	if (equals) {
+		*equals = 0;
+		dot = strrchr(copy, '.');
+	}
+
 	for (const char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			rc = zr_err(r->err, ZR_EINVAL, "-o %s: a control character", text);

@@ -63,12 +63,13 @@ static int check_resolved(const struct zr_config *cfg, struct zr_config_part *p,
 		int still = zr_value_is_auto(o, p->s.opts);
 		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
-		if (still || zr_value_check(o, p->s.opts, &e))
-			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
-					       still ? ": `auto` could not be resolved; give a "
-						       "value" :
-						       " = auto: ",
-					       e.text);
+		if (still)
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err,
+					       "%s: `auto` could not be resolved; give a value",
+					       o->name);
+		if (zr_value_check(o, p->s.opts, &e))
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s = auto: %s",
+					       o->name, e.text);
 
 		*zr_part_source(p, o) = "auto";
 	}

@@ -135,7 +135,9 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 
 	const struct zr_given *ignored = last_of(cfg, "ignore_keys");
 	cfg->model_json.ignored = ignored ? ignored->value : NULL;
-	int rc = p ? 0 : find_plugin(cfg, &p, err);
+	int rc = 0;
+	if (!p)
+		rc = find_plugin(cfg, &p, err);
 	if (!rc)
 		rc = zr_pretrained_tables(&cfg->model_json, p, &v, err);
 	if (rc)

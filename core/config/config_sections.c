@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/config/config_impl.h"
 
 /* ---- which sections there are ----------------------------------------------------- */
@@ -152,7 +153,9 @@ static int make_values(const struct zr_config *cfg, struct zr_config_part *p, st
 	if (!p->s.opts || !p->source)
 		return zr_no_memory(err);
 
-	const struct zr_config_part *like = is_group(p) ? first_with(cfg, p) : NULL;
+	const struct zr_config_part *like = NULL;
+	if (is_group(p))
+		like = first_with(cfg, p);
 	if (!like)
 		return take_defaults(p, err);
 
@@ -192,8 +195,9 @@ static int is_for_another_plugin(const struct zr_config *cfg, const struct zr_co
 /* What the plugin of -o does not have of the options that the file gives to another one. */
 static int leave_out(struct zr_config_part *p, const struct zr_given *g)
 {
-	size_t n = strlen(p->left_out), room = sizeof p->left_out - n;
-	snprintf(p->left_out + n, room, "%s%s (%s)", n ? ", " : "", g->key, g->place);
+	char one[512];
+	snprintf(one, sizeof one, "%s (%s)", g->key, g->place);
+	zr_text_add(p->left_out, sizeof p->left_out, ", ", one);
 	return 0;
 }
 
@@ -235,10 +239,8 @@ static int not_of_groups(const struct zr_config_part *p, const struct zr_given *
 {
 	char list[512] = "";
 	const struct zr_opt *o;
-	size_t len = 0;
-	for (uint32_t i = 0; len < sizeof list && (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
-		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s",
-					o->name);
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
+		zr_text_add(list, sizeof list, ", ", o->name);
 	return zr_given_bad(g, err,
 			    "one value serves all groups of %s: give it in [%s]; a group "
 			    "may have its own %s",
@@ -346,7 +348,9 @@ static int check_nothing_is_missing(const struct zr_config_part *p, struct zr_er
 
 static int make_part(struct zr_config *cfg, struct zr_config_part *p, struct zr_error *err)
 {
-	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
+	int rc = 0;
+	if (p->s.role)
+		rc = load_plugin(cfg, p, err);
 	if (!rc)
 		rc = make_values(cfg, p, err);
 	if (!rc)

@@ -42,16 +42,21 @@ const struct zr_section *zr_config_find(const struct zr_config *cfg, const char 
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key)
 {
 	const struct zr_config_part *p = zr_part_find(cfg, section);
-	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
+	if (!p)
+		return NULL;
+
+	const struct zr_opt *o = zr_table_find(&p->s.table, key);
 	if (o)
 		return *zr_part_source(p, o);
-	if (p && p->own && !strcmp(key, p->own->key))
+	if (p->own && !strcmp(key, p->own->key))
 		return p->own->place;
-	if (p && p->s.path && !strcmp(key, "path"))
+	if (p->s.path && !strcmp(key, "path"))
 		return cfg->model_place;
-	if (p && p->s.ignore_keys && !strcmp(key, "ignore_keys"))
+	if (p->s.ignore_keys && !strcmp(key, "ignore_keys"))
 		return zr_given_last(cfg, ZR_LAYER_AUTO, section, key)->place;
-	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
+	if (p->chosen && !strcmp(key, "plugin"))
+		return p->chosen->place;
+	return NULL;
 }
 
 static int has_word(const char *text, const char *word)
@@ -64,36 +69,66 @@ static int has_word(const char *text, const char *word)
 	return 0;
 }
 
+static int is_a_line(const struct zr_config *cfg, const char *place)
+{
+	for (const struct zr_given *g = cfg->given; g; g = g->next)
+		if (g->place == place)
+			return 1;
+	return 0;
+}
+
+/* The place of the line that a message is about: of the first key that it names and a line gives,
+ * else of the section; NULL: no line of the user's is to blame. */
+static const char *place_of(const struct zr_config *cfg, const struct zr_config_part *p,
+			    const char *text)
+{
+	const struct zr_opt *o;
+	int names_a_key = 0;
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
+		const char *from = *zr_part_source(p, o);
+		if (!from || !has_word(text, o->name))
+			continue;
+		if (is_a_line(cfg, from))
+			return from;
+
+		names_a_key = 1;
+	}
+
+	if (p->own && has_word(text, p->own->key))
+		return p->own->place;
+	if (!p->first || p->first->layer == ZR_LAYER_DEFAULTS)
+		return NULL;
+
+	/* what names a key that has its default is not about -o */
+	if (names_a_key && p->first->layer == ZR_LAYER_OVERRIDE)
+		return NULL;
+	return p->first->place;
+}
+
 int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 		    struct zr_error *err, const char *fmt, ...)
 {
 	char text[1200];
 	va_list ap;
-	const struct zr_config_part *p = zr_part_find(cfg, section);
-	const struct zr_opt *o;
-	const char *place = NULL, *from = NULL;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	for (uint32_t i = 0; !place && (o = zr_table_next(&p->s.table, 0, &i));)
-		if (has_word(text, o->name) && (from = *zr_part_source(p, o)))
-			for (const struct zr_given *g = cfg->given; !place && g; g = g->next)
-				place = from == g->place ? from : NULL;
-	if (!place && p->own && has_word(text, p->own->key))
-		place = p->own->place;
-	/* where the section is; what names a key that has its default is not about -o */
-	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
-		place = from && p->first->layer == ZR_LAYER_OVERRIDE ? NULL : p->first->place;
-	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name,
-		      text);
+
+	const struct zr_config_part *p = zr_part_find(cfg, section);
+	const char *place = place_of(cfg, p, text);
+	if (place)
+		return zr_err(err, code, "%s: [%s] %s", place, p->s.name, text);
+	return zr_err(err, code, "[%s] %s", p->s.name, text);
 }
 
 int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key,
 		       const char *text, struct zr_error *err)
 {
 	struct zr_config_part *p = zr_part_find(cfg, section);
-	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
+	const struct zr_opt *o = NULL;
 	struct zr_error e = { 0 };
+	if (p)
+		o = zr_table_find(&p->s.table, key);
 	if (!o)
 		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
 

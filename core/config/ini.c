@@ -99,13 +99,18 @@ static char *prepare(struct source *s, size_t len)
 			refuse(s, "a control character; this is not a text file");
 			return NULL;
 		}
+
 	p = strip(p);
-	if (!p)
+	if (!p) {
 		refuse(s, "a value whose quotes are not closed");
-	else if (*p == '[' ?
-			 header(s, p) :
-			 *p && !is_pair(p) && refuse(s, "expected `key = value` or `[section]`"))
-		p = NULL;
+		return NULL;
+	}
+	if (*p == '[' && header(s, p))
+		return NULL;
+	if (*p && *p != '[' && !is_pair(p)) {
+		refuse(s, "expected `key = value` or `[section]`");
+		return NULL;
+	}
 	return p;
 }
 
@@ -115,11 +120,17 @@ static char *next_line(char *out, int size, void *arg)
 	struct source *s = arg;
 	ssize_t len;
 	char *p;
-	if (s->rc || (errno = 0, len = getline(&s->text, &s->room, s->file)) < 0) {
-		if (!s->rc && !feof(s->file)) /* ferror does not know of memory */
+	if (s->rc)
+		return NULL;
+
+	errno = 0;
+	len = getline(&s->text, &s->room, s->file);
+	if (len < 0) {
+		if (!feof(s->file)) /* ferror does not know of memory */
 			s->rc = zr_err(s->err, ZR_EINVAL, "%s: %s", s->name, strerror(errno));
 		return NULL;
 	}
+
 	s->line++;
 	p = prepare(s, (size_t)len);
 	if (!p || (strlen(p) + 3 > (size_t)size && refuse(s, "the line is too long")))
@@ -164,8 +175,10 @@ int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, st
 	struct source s = {
 		.file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg, .err = err
 	};
-	int fixed = 0, *limit = &ini_max_line ? &ini_max_line : &fixed, old = *limit, rc;
+	int fixed = 0, *limit = &fixed;
 	struct stat st;
+	if (&ini_max_line)
+		limit = &ini_max_line;
 	if (!s.file || fstat(fileno(s.file), &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", name, strerror(errno));
 
@@ -173,8 +186,10 @@ int zr_ini_read(const char *path, const char *name, zr_ini_fn *fn, void *arg, st
 	if (S_ISBLK(st.st_mode) ||
 	    (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file))))
 		s.rc = zr_err(err, ZR_EINVAL, "%s: a device, which is no text", name);
+
+	const int old = *limit;
 	*limit = LONGEST_LINE;
-	rc = ini_parse_stream(next_line, &s, pair, &s);
+	int rc = ini_parse_stream(next_line, &s, pair, &s);
 	*limit = old;
 	if (!s.rc && rc)
 		s.rc = zr_err(err, ZR_EINVAL, "%s:%d: not understood", name, rc > 0 ? rc : s.line);

@@ -98,6 +98,7 @@ static int parse_i64(const struct zr_opt *o, const char *text, int64_t *out, str
 	long long v;
 	if (!*digits || strspn(digits, "0123456789") != strlen(digits))
 		return not_a("a whole number", text, err);
+
 	errno = 0;
 	v = strtoll(text, NULL, 10);
 	if (errno || v == ZR_AUTO_I64)

@@ -8,7 +8,9 @@
 
 static char *address(const struct zr_session *s, const struct zr_operand *o)
 {
-	char *mine = o->region < 0 || !s->region[o->region] ? NULL : s->region[o->region] + o->at;
+	char *mine = NULL;
+	if (o->region >= 0 && s->region[o->region])
+		mine = s->region[o->region] + o->at;
 	if (o->whose == ZR_MINE || o->whose == s->facts->process.rank)
 		return mine;
 	if (o->whose == ZR_VIEW)
@@ -23,13 +25,12 @@ static char *address(const struct zr_session *s, const struct zr_operand *o)
 static int64_t part_elements(const struct zr_setup_facts *f, const struct zr_instr *i,
 			     const struct zr_operand *send, const struct zr_operand *recv)
 {
-	uint64_t ranks = (uint64_t)zr_group_ranks(f, i->group),
-		 size = (uint64_t)zr_dtype_bytes(i->dtype);
-	int many = i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE;
-	uint64_t bytes = many                            ? send->bytes / ranks :
-			 i->number == ZR_COMM_ALL_GATHER ? send->bytes :
-							   recv->bytes;
-	return (int64_t)(bytes / size);
+	uint64_t bytes = recv->bytes;
+	if (i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE)
+		bytes = send->bytes / (uint64_t)zr_group_ranks(f, i->group);
+	else if (i->number == ZR_COMM_ALL_GATHER)
+		bytes = send->bytes;
+	return (int64_t)(bytes / (uint64_t)zr_dtype_bytes(i->dtype));
 }
 
 static void bind_segments(const struct zr_setup_facts *f, const struct zr_lowered *p,

@@ -91,6 +91,7 @@ int zr_take_totals(struct zr_session *s, const struct zr_call *c)
 	double *totals = (double *)c->at[ZR_O_TOTALS_TOTALS];
 	uint32_t width = s->plan->partial.width;
 	int rc = 0;
+
 	for (int64_t i = 0; !rc && i < (int64_t)s->facts->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
 		sums[i] = (struct zr_exact){ 0 }; /* they begin again */

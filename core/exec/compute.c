@@ -59,6 +59,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	const struct zr_layer *layer = zr_layer_at(&s->facts->decl, c->i->number);
 	struct zr_layer_call *call = &s->call;
 	int backward = (c->i->flags & ZR_F_BACKWARD) != 0;
+
 	point_tensors(s, c, layer);
 	point_batch(s, c->at[zr_behind_pairs(ZR_O_LAYER_BATCH, layer->n_units)]);
 	call->layer = c->i->number;

@@ -90,6 +90,7 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 	struct zr_source *d = s->from;
 	char *at = c->at[ZR_O_BATCH_TOKENS] - p->tokens;
 	struct zr_batch b = request(s, s->split, s->slot);
+
 	b.once = s->sequences > 0;
 	b.inputs = (int32_t *)(at + p->tokens);
 	b.targets = (int32_t *)(at + p->targets);

@@ -242,6 +242,7 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 			      .dtype = dtype,
 			      .root = root };
 	int device = 0;
+
 	for (int32_t k = 0; k < n; k++)
 		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
 	if (device && zr_comm_on_host(l->f)) {

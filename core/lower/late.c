@@ -43,6 +43,7 @@ static int add_waits(struct zr_spans *t, struct zr_lowered *p, int32_t j, struct
 					     sizeof *p->wait)))
 			p->wait[p->n_wait++] = (struct zr_late_wait){ j, late };
 	}
+
 	if (!rc && touch && t->n_found)
 		return zr_spans_touch(t, &o, -1, ZR_Q_STORE);
 	return rc;

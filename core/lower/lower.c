@@ -205,6 +205,7 @@ static void lower(struct zr_lowering *l, int32_t id)
 		[ZR_S_VALUES] = values,
 	};
 	int64_t before = l->f->batch.accumulation - 1; /* micro-batches before the last one */
+
 	l->last = id == ZR_S_LAST;
 	l->store = id == ZR_S_FIRST || (l->last && !before);
 	if ((id != ZR_S_FIRST || before > 0) && (id != ZR_S_MICRO || before > 1))

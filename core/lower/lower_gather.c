@@ -19,6 +19,7 @@ static struct zr_sent_received ends_of(const struct zr_lowering *l, const struct
 	struct zr_operand shard = zr_low_share(l, u);
 	uint64_t share = zr_unit_share_bytes(l->s, u);
 	uint64_t before = (uint64_t)l->f->mesh.group[l->f->groups[u].param].rank * share;
+
 	bounce = zr_operand_part(bounce, at, zr_route_bounce_bytes(l->f, r, u));
 
 	/* where ranks meet, and this rank's share there */
@@ -199,6 +200,7 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 			zr_low_move(l, send, own, 0);
 			send = own;
 		}
+
 		l->part[n++] = (struct zr_sent_received){ send, whole };
 	}
 

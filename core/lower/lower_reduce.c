@@ -147,6 +147,7 @@ static struct zr_operand contributions_of(const struct zr_lowering *l,
 	if (!f->peers)
 		return zr_operand_part(x->recv, at,
 				       (uint64_t)(contributions(l) - 1) * share + bytes);
+
 	struct zr_operand o =
 		zr_operand_part(x->send, (uint64_t)f->process.rank * share + at, bytes);
 	o.whose = r == f->process.rank ? ZR_MINE : r;
@@ -162,6 +163,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 			       .from = contribution_type(l),
 			       .number = last ? 1 : ranks,
 			       .queue = zr_low_queue(l, ZR_R_GRAD) };
+
 	for (int32_t r = 0; r <= last && n > 0; r++) {
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = 0;

@@ -53,6 +53,7 @@ static void list_run(struct zr_lowering *l, const struct zr_block_run *r, int64_
 		step = 1 + (elements - 1) / ZR_BLOCK;
 	if (zr_is_whole(&l->s->roles.optimizer[r->optimizer]))
 		return;
+
 	for (int64_t at = 0; at < r->n; at += step) {
 		struct zr_subgroup p =
 			zr_subgroup_in(l->plan, r, r->first + at, zr_fewer(r->n - at, step));

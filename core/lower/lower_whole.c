@@ -144,6 +144,7 @@ static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owne
 	struct chunk all = matrix(l, tensor), c;
 	struct zr_share held = zr_rank_holds(l->f, tensor, from);
 	int64_t end = held.first + held.n;
+
 	for (int64_t at = held.first; !l->rc && at < end; at += c.n) {
 		c = message(l, tensor, at, end);
 		if (me == from)

@@ -81,6 +81,7 @@ static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_
 		rc = zr_spans_found(t, at, v->writer);
 	if (!(o->access & ZR_WRITES))
 		return rc;
+
 	for (int q = 0; !rc && q < ZR_Q_IN_ORDER; q++) {
 		if (v->reader[q] >= 0)
 			rc = zr_spans_found(t, at, v->reader[q]);

@@ -46,6 +46,7 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 	};
 	if (i->kind == ZR_I_HOST && call[i->number])
 		return call[i->number];
+
 	switch (p->id) {
 	case ZR_S_BOUNDARY:
 	case ZR_S_MEET:

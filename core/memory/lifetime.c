@@ -104,6 +104,7 @@ static int place_buffer(struct rows *rows, const struct zr_buffer *x, uint64_t e
 
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
+
 	struct row *r = &rows->row[i];
 	int32_t k = find_at_least(r->placed, r->n, sizeof *r->placed, (uint64_t)x->last);
 	if (insert(&r->placed, k, &r->n, &r->cap, sizeof *r->placed))

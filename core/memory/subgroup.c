@@ -196,6 +196,7 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	const struct zr_unit_place *u = &l->unit[unit];
 	int64_t lo = first * ZR_BLOCK, hi = lo + n * ZR_BLOCK;
 	uint64_t count = 0;
+
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;

@@ -94,6 +94,7 @@ void zr_stores_choose(const struct zr_setup *s, struct zr_plan *p)
 	struct zr_region *r = p->region;
 	int host = f->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
 	int sums = zr_offloaded(f, ZR_STORE_OPTIMIZER) ? host : ZR_STORE_DEVICE;
+
 	store_gradients(s, r, sums);
 	r[ZR_R_MASTER].store = store_or(f, ZR_STORE_OPTIMIZER, ZR_STORE_DEVICE);
 	r[ZR_R_STATE].store = r[ZR_R_MASTER].store;

@@ -35,6 +35,7 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 	const char *word;
 	char pattern[256];
 	int32_t taken = 0, last = l->n_tensors - 1;
+
 	for (size_t len; (word = zr_next_word(&list, &len));) {
 		const int out = take_out && *word == '!';
 		int32_t by_word = 0;
@@ -56,6 +57,7 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 					       "it names: put it behind one that does, as in * "
 					       "%s",
 					       key, pattern, pattern);
+
 		taken += by_word;
 	}
 	return taken;

@@ -35,6 +35,7 @@ static const char *wrong(const struct zr_setup_facts *f, const struct zr_act_cho
 		return "is offloaded, but no section [offload.activation] says where to: "
 		       "add it with a plugin";
 	}
+
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
 		return "is the loss layer, whose backward is its forward: nothing of it waits";
 	if (c->out == ZR_ACT_RECOMPUTE && l->saved && c->saved != ZR_ACT_RECOMPUTE)
@@ -133,6 +134,7 @@ static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 				 .life = part->life,
 				 .offloaded = a->offloaded_bytes,
 				 .bytes = a->life_bytes[part->life] };
+
 	a->move[a->n_moves++] = m;
 	a->offloaded_bytes += m.bytes;
 	part->life = begin_life(l, m.bytes, reader - 1);

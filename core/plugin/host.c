@@ -213,6 +213,7 @@ int zr_instance_create(struct zr_instance *it, struct zr_process *process,
 	it->vtbl = zr_plugin_iface(section->plugin, iface, err);
 	if (!it->vtbl)
 		return err->code;
+
 	int rc = section->plugin->desc->create(&it->host, section->opts, &it->inst);
 	if (rc >= 0)
 		return zr_instance_failed(it, 0, "create", err);

@@ -36,6 +36,7 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	const struct zr_plugin *p;
 	struct zr_error unused = { 0 };
 	char differences[512];
+
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) ||
 	    !(v = zr_pretrained_of(p))) {

@@ -225,6 +225,7 @@ static int use_text(const struct pass *s, const struct zr_config_key *k, const c
 			      "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path,
 			      k->name, value, s->p->desc->id, list);
 	}
+
 	if (k->option && (*to || !k->values))
 		return s->set(s->arg, k, to, s->err);
 	return 0;
@@ -261,6 +262,7 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 			return use_text(s, k, other);
 		return 0;
 	}
+
 	rc = check_type(s, k, v);
 	if (rc)
 		return rc;
@@ -344,6 +346,7 @@ int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin 
 	struct zr_instance it;
 	const struct zr_pretrained_v1 *v;
 	int rc = zr_pretrained_tables(f, p, &v, err);
+
 	zr_host_init(&it, &process, NULL);
 	for (uint32_t i = 0; !rc && v->accepts && i < v->n_keys; i++) {
 		const struct zr_config_key *k = key_at(v, i);

@@ -102,6 +102,7 @@ static int record_use(struct recorder *r, int32_t i)
 		else
 			rc = zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
 	}
+
 	if (!rc)
 		rc = emit_use(r, i);
 	if (!rc)

@@ -152,6 +152,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct zr_pop op = { .kind = ZR_P_GATHER };
 	int rc = check_list(r, "gather", units, n);
 	const struct zr_setup_facts *f = r->f;
+
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i], group = f->groups[u].param, first = f->groups[units[0]].param;
 		zr_rec_must(r, &rc, group != ZR_GROUP_SELF, NOTHING_TO "gather", u);
@@ -190,6 +191,7 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		r->gathered[u] = 0;
 		r->live -= r->f->layout.unit[u].elements;
 	}
+
 	if (rc || !n)
 		return rc;
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
@@ -201,6 +203,7 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
 	int32_t type = r->f->peers ? ZR_F32 : r->f->types.comm_dtype;
 	int rc = check_list(r, "reduce", units, n);
+
 	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
 		if (zr_unit_part(r->f, units[i])) { /* is reduced alone */
 			rc = verb_reduce(st, units, i);

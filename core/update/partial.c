@@ -40,6 +40,7 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 	double *out = zr_host_table(s, p->call);
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
+
 	memset(out, 0, (size_t)bytes);
 	int rc = 0;
 	if (d->sums != out)

@@ -52,6 +52,7 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 		if (!rc && chunk)
 			rc = zr_master_put(s, p, k, at, n, chunk, d->err);
 	}
+
 	if (rc || d->chunk || !plain || !k->lowp)
 		return rc;
 	return zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4), d->err);

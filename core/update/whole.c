@@ -57,6 +57,7 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 			      .dims = t->decl->dims,
 			      .name = t->decl->name };
 	uint64_t grad = zr_whole_kind_at(s->roles, k, t->blocks, o->n_states + 1);
+
 	step->master = zr_opt_buffer(s, matrix, t->blocks, ZR_F32);
 	step->grad = zr_opt_buffer(s, matrix + grad, t->blocks, ZR_F32);
 	for (uint32_t i = 0; i < o->n_states; i++) {
