@@ -52,33 +52,13 @@ static void point_batch(struct zr_session *s, char *tokens)
 	}
 }
 
-int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
+/* Calls the model with what s->call says. */
+static int call_model(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_instance *it = zr_model_of(s->roles);
 	const struct zr_model_v1 *model = it->vtbl;
-	const struct zr_layer *layer = zr_layer_at(&s->facts->decl, c->i->number);
 	struct zr_layer_call *call = &s->call;
-	int backward = (c->i->flags & ZR_F_BACKWARD) != 0;
-
-	point_tensors(s, c, layer);
-	point_batch(s, c->at[zr_behind_pairs(ZR_O_LAYER_BATCH, layer->n_units)]);
-	call->layer = c->i->number;
-	call->in = c->at[ZR_O_LAYER_IN];
-	call->out = c->at[ZR_O_LAYER_OUT];
-	call->saved = c->at[ZR_O_LAYER_SAVED];
-	call->work = c->at[ZR_O_LAYER_WORK];
-	call->grad = call->cache = NULL;
-	if (backward)
-		call->grad = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
-	else
-		call->cache = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
-	call->param = s->param;
-	call->dparam = s->dparam;
-	call->accumulate = s->accumulate;
-	call->first_row = c->i->block;
-	call->n_rows = c->i->blocks;
-
-	if (backward)
+	if (c->i->flags & ZR_F_BACKWARD)
 		return zr_user_failed(s, it, model->backward(it->inst, call), "backward", c->err);
 
 	int rc;
@@ -88,6 +68,32 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	else
 		rc = model->forward(it->inst, call);
 	return zr_user_failed(s, it, rc, "forward", c->err);
+}
+
+int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_layer *layer = zr_layer_at(&s->facts->decl, c->i->number);
+	struct zr_layer_call *call = &s->call;
+
+	point_tensors(s, c, layer);
+	point_batch(s, c->at[zr_behind_pairs(ZR_O_LAYER_BATCH, layer->n_units)]);
+	call->layer = c->i->number;
+	call->in = c->at[ZR_O_LAYER_IN];
+	call->out = c->at[ZR_O_LAYER_OUT];
+	call->saved = c->at[ZR_O_LAYER_SAVED];
+	call->work = c->at[ZR_O_LAYER_WORK];
+	call->grad = call->cache = NULL;
+	if (c->i->flags & ZR_F_BACKWARD)
+		call->grad = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
+	else
+		call->cache = c->at[ZR_O_LAYER_GRAD_OR_CACHE];
+	call->param = s->param;
+	call->dparam = s->dparam;
+	call->accumulate = s->accumulate;
+	call->first_row = c->i->block;
+	call->n_rows = c->i->blocks;
+
+	return call_model(s, c);
 }
 
 /* ---- gradients ---- */

@@ -98,6 +98,29 @@ static int is_answer(const struct zr_step_result *r)
 	       r->next_scale > 0 && r->next_scale < INFINITY;
 }
 
+/* What the precision plugin makes of the step, and its loss scale of the next one. */
+static int ask_precision(struct zr_session *s, struct zr_step_result *r, struct zr_error *err)
+{
+	int rc = ZR_ASK(&s->roles->precision, precision, next, err, &s->scale, r->overflow != NULL,
+			&r->action);
+	r->next_scale = s->scale.scale;
+	if (rc || is_answer(r))
+		return rc;
+	return zr_err(err, ZR_EINVAL,
+		      "[precision] %s answers action %d and loss scale %g "
+		      "after %g; expected one of ZR_STEP_* and finite scales above 0",
+		      s->roles->precision.section->plugin->desc->id, r->action, r->next_scale,
+		      r->scale);
+}
+
+/* grad_mult scales the sums of gradients: lowers it where their norm exceeds the limit. */
+static void clip(struct zr_decided *d, double norm, double limit)
+{
+	const double over = (norm + 1e-6) / limit;
+	if (limit > 0 && over > 1)
+		d->grad_mult /= over;
+}
+
 /* The same on all ranks. The update that it counts comes next. */
 int zr_decide(struct zr_session *s, const struct zr_call *c)
 {
@@ -114,21 +137,8 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)s->facts->batch.slots;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * d->grad_mult;
 	name_overflow(&s->facts->layout, b->bad_tensor, r);
-	int rc = ZR_ASK(&s->roles->precision, precision, next, c->err, &s->scale,
-			r->overflow != NULL, &r->action);
-	r->next_scale = s->scale.scale;
-	if (!rc && !is_answer(r))
-		rc = zr_err(c->err, ZR_EINVAL,
-			    "[precision] %s answers action %d and loss scale %g "
-			    "after %g; expected one of ZR_STEP_* and finite scales above 0",
-			    s->roles->precision.section->plugin->desc->id, r->action, r->next_scale,
-			    r->scale);
-	/* grad_mult scales the sums of gradients: lower it where their norm exceeds the limit */
-	const double limit = s->facts->train->gradient_clipping;
-	const double over = (r->grad_norm + 1e-6) / limit;
-	if (limit > 0 && over > 1)
-		d->grad_mult /= over;
-
+	int rc = ask_precision(s, r, c->err);
+	clip(d, r->grad_norm, s->facts->train->gradient_clipping);
 	set_scalars(s);
 	s->applied += !rc && r->action == ZR_STEP_APPLY;
 	return rc;

@@ -57,6 +57,29 @@ static int need_store(struct zr_setup *s, struct zr_error *err)
 	return zr_offloads_start(s, err);
 }
 
+/* What the policy chose for the layers l: parts of 0 bytes are kept, the rest is checked. */
+static int take_choices(struct zr_setup *s, const struct zr_act_layer *l, struct zr_error *err)
+{
+	const uint32_t n = s->facts.decl.n_layers;
+	struct zr_act_choice *act = s->programs.act;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!l[i].out)
+			act[i].out = ZR_ACT_KEEP;
+		if (!l[i].saved)
+			act[i].saved = ZR_ACT_KEEP;
+	}
+
+	int rc = need_store(s, err);
+	for (uint32_t i = 0; !rc && i < n; i++) {
+		const char *why = wrong(&s->facts, &act[i], &l[i]);
+		if (why)
+			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s",
+				    s->roles.activation.section->plugin->desc->id,
+				    zr_layer_at(&s->facts.decl, (int32_t)i)->name, why);
+	}
+	return rc;
+}
+
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 {
 	uint32_t n = s->facts.decl.n_layers;
@@ -74,23 +97,8 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	if (!rc)
 		rc = ZR_ASK(&s->roles.activation, activation, choose, err, l, n, sizeof *l,
 			    s->programs.act);
-	for (uint32_t i = 0; !rc && i < n; i++) {
-		if (!l[i].out)
-			s->programs.act[i].out = ZR_ACT_KEEP;
-		if (!l[i].saved)
-			s->programs.act[i].saved = ZR_ACT_KEEP;
-	}
-
 	if (!rc)
-		rc = need_store(s, err);
-	for (uint32_t i = 0; !rc && i < n; i++) {
-		const char *why = wrong(&s->facts, &s->programs.act[i], &l[i]);
-		if (why)
-			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s",
-				    s->roles.activation.section->plugin->desc->id,
-				    zr_layer_at(&s->facts.decl, (int32_t)i)->name, why);
-	}
-
+		rc = take_choices(s, l, err);
 	free(l);
 	return rc;
 }

@@ -176,6 +176,23 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process,
 	};
 }
 
+/* Whose text a failure has: a plugin passes on the code of one that it called. */
+static struct zr_instance *who_failed(struct zr_instance *it, int code)
+{
+	const struct zr_process *p = it->process;
+	if (it->failed.code == code)
+		return it;
+
+	for (int i = 0; i < p->sources; i++)
+		if (p->source[i].failed.code == code)
+			return &p->source[i];
+	if (p->model && p->model->failed.code == code)
+		return p->model;
+	if (p->boot && p->boot->failed.code == code)
+		return p->boot;
+	return it;
+}
+
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
 {
 	/* NULL: there is none to call */
@@ -188,15 +205,7 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	if (!code)
 		return 0;
 
-	for (int i = 0; i < it->process->sources && it->failed.code != code; i++)
-		if (it->process->source[i].failed.code == code) /* passed on */
-			it = &it->process->source[i];
-	if (it->process->model && it->failed.code != code &&
-	    it->process->model->failed.code == code)
-		it = it->process->model;
-	/* of what comm has asked boot */
-	if (it->process->boot && it->failed.code != code && it->process->boot->failed.code == code)
-		it = it->process->boot;
+	it = who_failed(it, code);
 	if (!it->failed.code)
 		snprintf(it->failed.text, sizeof it->failed.text,
 			 "%s failed with code %d and no text", doing, code);

@@ -197,44 +197,65 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
 
+/* What a rank takes in by the reduce of a unit. */
+static uint64_t reduced_bytes(const struct recorder *r, int32_t unit)
+{
+	const struct zr_setup_facts *f = r->f;
+	const int last = r->p->id == ZR_PROG_LAST_MICRO;
+	int32_t type = f->peers ? ZR_F32 : f->types.comm_dtype;
+	uint64_t bytes = 0;
+	if (last || !zr_sums_locally(f))
+		bytes += received(f, unit, ZR_GROUP_WORLD, zr_dtype_block(type));
+	/* the sums, to all who hold masters */
+	if (last && zr_sums_way(f, unit))
+		bytes += received(f, unit, ZR_GROUP_WORLD, ZR_BLOCK * 4);
+	return bytes;
+}
+
+/* The first unit of a list of several that comes in parts; n: none does. */
+static int32_t find_parts(const struct recorder *r, const int32_t *units, int32_t n)
+{
+	for (int32_t i = 0; n > 1 && i < n; i++)
+		if (zr_unit_part(r->f, units[i]))
+			return i;
+	return n;
+}
+
 static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t n)
 {
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
-	int32_t type = r->f->peers ? ZR_F32 : r->f->types.comm_dtype;
 	int rc = check_list(r, "reduce", units, n);
+	if (rc)
+		return rc;
 
-	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
-		if (zr_unit_part(r->f, units[i])) { /* is reduced alone */
-			rc = verb_reduce(st, units, i);
-			if (!rc)
-				rc = verb_reduce(st, units + i, 1);
-			if (rc)
-				return rc;
-			return verb_reduce(st, units + i + 1, n - i - 1);
-		}
-	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
+	const int32_t alone = find_parts(r, units, n);
+	if (alone < n) {
+		rc = verb_reduce(st, units, alone);
+		if (!rc)
+			rc = verb_reduce(st, units + alone, 1);
+		if (rc)
+			return rc;
+		return verb_reduce(st, units + alone + 1, n - alone - 1);
+	}
+
+	if ((r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
 		rc = zr_rec_refuse(r, "is reduced in a program without gradients", units[0]);
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i];
 		zr_rec_must(r, &rc, r->state[u], "is reduced before its gradient is complete", u);
 		zr_rec_must(r, &rc, r->state[u] == COMPLETE, "is reduced twice", u);
 		r->state[u] = REDUCED;
-		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->f))
-			op.bytes += received(r->f, u, ZR_GROUP_WORLD, zr_dtype_block(type));
-		/* the sums, to all who hold masters */
-		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->f, u))
-			op.bytes += received(r->f, u, ZR_GROUP_WORLD, ZR_BLOCK * 4);
+		op.bytes += reduced_bytes(r, u);
 	}
 
 	if (!rc && n)
 		rc = zr_rec_wait_reduce(r);
-	int32_t number = r->p->n;
-	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+	if (rc || !n)
 		return rc;
 
-	r->reducing = number;
-	return 0;
+	r->reducing = r->p->n;
+	return zr_rec_emit(r, op, units, n);
 }
 
 /* The units of a list that are frozen, or those that are not, one after the other in r->some;
@@ -323,8 +344,12 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 			op.bytes += received(r->f, u, g->state, zr_unit_block(r->f, u));
 	}
 
+	if (rc || !n)
+		return rc;
+
 	int32_t number = r->p->n;
-	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+	rc = zr_rec_emit(r, op, units, n);
+	if (rc)
 		return rc;
 	return zr_rec_wait(r, number);
 }

@@ -91,15 +91,10 @@ static int add_states(struct zr_setup_roles *r, struct zr_optimizer *o, struct z
 	return zr_states_check(o, err);
 }
 
-static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+/* Whether an optimizer has the functions that its caps and sums need. */
+static int check_calls(const struct zr_optimizer *o, struct zr_error *err)
 {
-	struct zr_optimizer *o = &s->roles.optimizer[s->roles.n_optimizers];
-	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", err);
-	if (rc)
-		return rc;
-
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
-	s->roles.n_optimizers++;
 	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE,
 		       kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
 	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
@@ -107,10 +102,6 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      "optimizer %s has caps 0x%x and mem_ok 0x%x, this "
 			      "zeroth knows 0x%x and 0x%x; install a newer one",
 			      id_of(o), v->caps, v->mem_ok, caps, kinds);
-	if (!v->caps && !s->facts.process.rank)
-		zr_logf(ZR_LOG_WARN, sec->name,
-			"optimizer %s has caps 0: results may depend on how parameters are cut",
-			id_of(o));
 	if (v->n_partial && !(ZR_HAS(v, struct zr_optimizer_v1, partial) && v->partial))
 		return zr_err(err, ZR_EINVAL,
 			      "optimizer %s declares %u sums over parameters, but no partial()",
@@ -121,6 +112,26 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 			      "optimizer %s takes whole parameters, so it needs "
 			      "step_whole() and no partial sums",
 			      id_of(o));
+	return 0;
+}
+
+static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+{
+	struct zr_optimizer *o = &s->roles.optimizer[s->roles.n_optimizers];
+	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", err);
+	if (rc)
+		return rc;
+
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
+	s->roles.n_optimizers++;
+	rc = check_calls(o, err);
+	if (rc)
+		return rc;
+
+	if (!v->caps && !s->facts.process.rank)
+		zr_logf(ZR_LOG_WARN, sec->name,
+			"optimizer %s has caps 0: results may depend on how parameters are cut",
+			id_of(o));
 	if (s->facts.types.master == ZR_MASTER_AUTO && !zr_takes_split(o))
 		s->facts.types.master = ZR_MASTER_FP32;
 

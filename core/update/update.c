@@ -38,6 +38,7 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 		int64_t n = zr_fewer(p->n - at, step);
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
 		struct zr_opt_blocks b = { .data = d, .from = at, .n = n };
+
 		if (chunk)
 			b.master = (char *)chunk;
 		else if (!split)
