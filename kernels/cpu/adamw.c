@@ -28,6 +28,7 @@ static void in_group(const struct adamw8_factors *f, const struct zr_op_adamw *o
 		most[0] = zr_most8(most[0], (float)m[k]);
 		most[1] = zr_most8(most[1], (float)root[k]);
 	}
+
 	for (int j = 0; j < 2; j++) {
 		*zr_scale8(state[j], i) = zr_scale8_of(most[j]);
 		scale[j] = zr_from_f16(zr_scale8_of(most[j]));
@@ -56,6 +57,7 @@ void ZR_SCALAR(adamw)(const struct zr_op_adamw *op, int64_t lo, int64_t hi)
 				 (int)(hi - i < ZR_MOMENT8_GROUP ? hi - i : ZR_MOMENT8_GROUP));
 		return;
 	}
+
 	for (int64_t i = lo; i < hi; i++) {
 		zr_real m = zr_get(op->m, i, dtype), v = zr_get(op->v, i, dtype);
 		zr_kept_put(&p, i, adamw_update(&f, op->l2, zr_kept_get(&p, i), grad[i], &m, &v));

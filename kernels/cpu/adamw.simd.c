@@ -95,6 +95,7 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 		p[1] = update(op, &f, p[1], i + ZR_W, ZR_W, type);
 		vkept_put2(&k, i, p, kept);
 	}
+
 	for (; i < hi; i += ZR_W) {
 		int n = vlanes(hi - i);
 		p[0] = update(op, &f, vkept_get(&k, i, n, kept), i, n, type);

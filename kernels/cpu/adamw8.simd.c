@@ -95,6 +95,7 @@ ZR_INLINE void renew(const struct lanes *f, const struct groups *a, struct passi
 		vstore_f32(s->m + at, m[k]);
 		vstore_f32(s->root + at, root[k]);
 	}
+
 	s->m_most[g] = vmost8(m);
 	s->v_most[g] = vmost_root8(root);
 }
@@ -118,6 +119,7 @@ ZR_INLINE void put(const struct lanes *f, const struct groups *a, const struct p
 		m[k] = q * d;
 		ahead_of_kept(&a->p, i + k * ZR_W, kept);
 	}
+
 	vkept_put2(&a->p, i, p, kept);
 	vkept_put2(&a->p, i + 2 * ZR_W, p + 2, kept);
 	vcode_root8(a->v, root, i, &s->per);
@@ -195,6 +197,7 @@ ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi
 		else
 			update_part(&f, &a, n, kept);
 	}
+
 	vkept_end(&masters);
 }
 

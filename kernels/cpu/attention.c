@@ -118,10 +118,12 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 			sum *= shrink;
 			max = s;
 		}
+
 		p = zr_exp(s - max);
 		sum += p;
 		add_row(o, acc, p * keep(o, b, h, i, j), o->v, v_row(o, b, j, g));
 	}
+
 	store_row(o, o->out, out_row(o, b, i, h), acc, 1 / sum);
 	zr_reals(o->lse)[(b * o->heads + h) * (o->length - o->first) + i - o->first] =
 		max + zr_ln(sum);
@@ -147,7 +149,9 @@ static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *de
 	zr_real ds = p * (m * dp - delta[n]);
 
 	*mp = m * p;
-	return f->softcap > 0 ? ds * zr_softcap_slope(s, f->softcap) : ds;
+	if (f->softcap > 0)
+		ds = ds * zr_softcap_slope(s, f->softcap);
+	return ds;
 }
 
 static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, int64_t b,

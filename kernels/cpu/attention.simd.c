@@ -160,6 +160,7 @@ ZR_INLINE void softmax_column(const struct work *w, float *p, int64_t keys, floa
 		m[n] = vmax(vset(-FLT_MAX), m[n]);
 		less[n] = less[n] - m[n];
 	}
+
 	vexp_small(less, NR);
 	UNROLL for (int n = 0; n < NR; n++)
 	{
@@ -182,6 +183,7 @@ static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k
 
 	if (all <= 0)
 		return;
+
 	keys_of_columns(w, keys, all, q0, k0);
 	score_panel(w, w->p, i, q0, k0, all, keys);
 	if (w->o->dropout > 0)
@@ -195,6 +197,7 @@ static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k
 			softmax_column(w, w->p + c * COLUMN, keys[c], w->max + q, w->sum + q,
 				       shrink + c * COLUMN, NULL);
 	}
+
 	if (k0 == first_tile(w, q0))
 		add_queries(w, SET, out, NULL, w->p, w->v, all, n, q0 - k0);
 	else
@@ -392,6 +395,7 @@ static void backward_panels(const struct work *w, int64_t i, int64_t q0, int64_t
 		last = keys;
 		n = least((g + 1) * PW, w->T - q0);
 	}
+
 	add_keys(w, w->dv + at_keys, w->p, w->drows + at_rows, last, n, q0 - k0);
 	add_keys(w, w->dk + at_keys, w->ds, w->rows + at_rows, last, n, q0 - k0);
 }
@@ -413,8 +417,10 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 			UNROLL for (int k = 0; k < 4; k++) if (d + k < w->D)
 				s = vfma(vload_f32(at_dot + (d + k) * PW), r[k], s);
 		}
+
 		vstore_f32(w->sum + i, s);
 	}
+
 	for (int64_t i = 0; i < padded; i++)
 		w->max[i] = i < n ? o->lse[row(w, q0 + i)] : 0;
 	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);

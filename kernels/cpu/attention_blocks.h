@@ -77,8 +77,12 @@ __attribute__((noinline)) static void block(int64_t rows, int vecs, int how, flo
 					    int64_t step, const float *b, int64_t ldb, int64_t k)
 {
 #define ROWS(n)                                                                                    \
-	(vecs == 1 ? micro(n, 1, how, c, ldc, by, a, row, step, b, ldb, k) :                       \
-		     micro(n, NR, how, c, ldc, by, a, row, step, b, ldb, k))
+	do {                                                                                       \
+		if (vecs == 1)                                                                     \
+			micro(n, 1, how, c, ldc, by, a, row, step, b, ldb, k);                     \
+		else                                                                               \
+			micro(n, NR, how, c, ldc, by, a, row, step, b, ldb, k);                    \
+	} while (0)
 	if (rows > MR - 2)
 		ROWS(MR);
 	else if (rows > MR - 4)
@@ -100,7 +104,11 @@ static void prefetch_row(const struct work *w)
 
 	if (a->row == a->end)
 		return;
-	p = a->row & 1 ? at_v(w, o->v, a->row / 2) : at_k(w, o->k, a->row / 2);
+
+	if (a->row & 1)
+		p = at_v(w, o->v, a->row / 2);
+	else
+		p = at_k(w, o->k, a->row / 2);
 	a->row++;
 	for (int64_t b = 0; b < w->D * zr_size(o->dtype); b += 64)
 		_mm_prefetch(p + b, _MM_HINT_T0);

@@ -68,6 +68,7 @@ static void forward_query(const struct tiles *x, int64_t q)
 		multiply_row(x, 0, s, at_v(w, o->v, k0), o->v_stride, w->D, keys, w->ot,
 			     k0 > first);
 	}
+
 	vstore_f32(w->max, relative);
 	vstore_f32(w->sum, sum);
 	forward_finish(x, q, 0, 1);

@@ -62,6 +62,7 @@ ZR_INLINE void micro_pairs(int add, const vf *by, float *c, int64_t ldc, const u
 		a += step;
 		b += ldb;
 	}
+
 	UNROLL for (int i = 0; i < MR; i++) UNROLL for (int n = 0; n < NR; n++)
 		vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
 }
@@ -222,6 +223,7 @@ static void softmax_pairs(const struct pairs *x, int64_t keys, float *max, float
 		shrink[i] = vexp2((old - new) * c);
 		total[i] = vload_f32(sum + i * ZR_W) * shrink[i];
 	}
+
 	for (int64_t j = 0; j < keys; j += 2)
 		UNROLL for (int i = 0; i < PV; i++)
 		{
@@ -246,6 +248,7 @@ static void forward_panel(const struct pairs *x, int64_t i, int64_t q0, int64_t 
 
 	if (keys <= 0)
 		return;
+
 	scores_pairs(x, w->p, x->k, x->qt + i * PW * w->Dp / 2, keys);
 	prepare_panel(x, q0, k0, keys);
 	softmax_pairs(x, keys, w->max + i * PW, w->sum + i * PW, w->o->dropout > 0 ? w->keep : NULL,
@@ -266,6 +269,7 @@ static void forward_finish(const struct pairs *x, int64_t q0, int64_t n)
 		for (int64_t d = 0; d < w->D; d++)
 			vstore_f32(at_o + d * PW, vfma(vload_f32(at_o + d * PW), r, vset(0)));
 	}
+
 	to_rows(w, w->rows, w->ot, n);
 	store_rows(w, at_out(w, o->out, q0), o->out_stride, w->rows, n, 1);
 	for (int64_t i = 0; i < n; i++)
@@ -393,6 +397,7 @@ static void grad_pairs(const struct pairs *x, int64_t panel, int64_t keys, const
 				ds[n][i] = ds[n][i] * vfma(vset(-1) * t, t, vset(1));
 			}
 		}
+
 		UNROLL for (int n = 0; n < 2; n++)
 		{
 			vistore(prow + (j + n) * (TQ / 2), vrow(mp[n][0], mp[n][1]));
@@ -421,6 +426,7 @@ static int64_t backward_panel(const struct pairs *x, int64_t i, int64_t q0, int6
 
 	if (keys <= 0)
 		return 0;
+
 	scores_pairs(x, w->p, x->k, x->qt + at_q, keys);
 	scores_pairs(x, w->ds, x->v, x->dot + at_q, keys);
 	prepare_panel(x, q0, k0, keys);

@@ -106,6 +106,7 @@ ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int
 		for (; d < Dp; d += ZR_W)
 			vstore_f32(to + d, vset(0));
 	}
+
 	for (int64_t i = n; i < padded; i++)
 		memset(dst + i * ld, 0, (size_t)Dp * sizeof *dst);
 }

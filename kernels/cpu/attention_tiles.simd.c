@@ -21,6 +21,7 @@ static void mask_rows(const struct work *w, float *s, int64_t q0, int64_t k0, in
 {
 	if (k0 + hi <= q0 + 1 && k0 + lo > q0 + PW - 1 - w->window)
 		return;
+
 	for (int64_t i = 0; i < PW; i++, s += TK) {
 		const int64_t end = q0 + i + 1 - k0, begin = end - w->window;
 		for (int64_t j = most(lo, end / ZR_W * ZR_W); j < hi; j += ZR_W)
@@ -47,6 +48,7 @@ ZR_INLINE vf vmax_of_each(vf m[COL])
 		four[i / 4] = vmax(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
 				   _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
 	}
+
 	UNROLL for (int i = 0; i < 4; i += 2)
 		four[i] = vmax(_mm512_shuffle_f32x4(four[i], four[i + 1], 0x44),
 			       _mm512_shuffle_f32x4(four[i], four[i + 1], 0xee));
@@ -256,6 +258,7 @@ static void forward_finish(const struct tiles *x, int64_t q0, int64_t skip, int6
 					 vlanes(w->D - d));
 		}
 	}
+
 	memcpy(o->lse + row(w, q0 + skip), w->max + skip, (size_t)(n - skip) * sizeof *o->lse);
 }
 
@@ -328,5 +331,6 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 				forward_tile(&x, q0, most(0, from - q0));
 		}
 	}
+
 	tiles_end();
 }

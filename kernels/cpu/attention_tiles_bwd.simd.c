@@ -44,10 +44,12 @@ ZR_INLINE void grad_keys(const struct tiles *x, const float *s, const float *dp,
 				ds[i] = ds[i] * vfma(vset(-1) * t, t, vset(1));
 			}
 		}
+
 		row[j] = vrow(ds[0], ds[1]);
 		vistore(prow + j * COL, vrow(p[0], p[1]));
 		vistore(dsrow + j * COL, row[j]);
 	}
+
 	vistore(ds2, _mm512_unpacklo_epi16(row[0], row[1]));
 	vistore(ds2 + TK / 2 * COL, _mm512_unpackhi_epi16(row[0], row[1]));
 }
@@ -126,6 +128,7 @@ static void enqueue_both_scores(const struct tiles *x, const struct panel *q)
 			     .times = (q->hi - q->lo) / BLOCK };
 	if (!q->hi)
 		return;
+
 	enqueue(x->queue, p);
 	p.c = half_of(x->w.ds, q->at) + q->lo * PW;
 	p.a = x->v + q->lo * x->half;
@@ -206,6 +209,7 @@ static void backward_keys(const struct tiles *x, int64_t q0, int64_t n, int64_t 
 		before = now;
 		now = after;
 	}
+
 	enqueue_queries(x, &before);
 	enqueue_keys(x, q0, n, k0, (n - 1) / (GROUP * PW) * GROUP * PW);
 	finish(x->queue);
@@ -274,6 +278,7 @@ static void backward_tile(const struct tiles *x, const struct zr_op_attention_bw
 		pack_across(x, x->kt, x->k, padded);
 		backward_keys(x, q0, n, k0);
 	}
+
 	store_queries(x, at_q(w, op->dq, q0), n);
 }
 
@@ -304,6 +309,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 				for (int64_t q0 = 0; q0 < w->T; q0 += x.tq)
 					backward_tile(&x, op, q0, delta);
 	}
+
 	tiles_end();
 }
 

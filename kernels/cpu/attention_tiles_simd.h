@@ -61,6 +61,7 @@ static inline void load_words(const struct tiles *x, uint32_t *dst, int64_t padd
 			vistore(dst + whole / 2, _mm512_maskz_loadu_epi16(m, s + whole));
 		}
 	}
+
 	if (n < padded)
 		memset(dst, 0, (size_t)((padded - n) * x->half) * sizeof *dst);
 }
@@ -205,6 +206,7 @@ static inline uint64_t layout(struct tiles *x, const struct zr_op_attention *o, 
 		w->sum = carve(base, &used, x->tq * ZR_W);
 		return used;
 	}
+
 	x->k = carve(base, &used, TK * Dp / 2);
 	x->v = carve(base, &used, TK * Dp / 2);
 	x->qt = carve(base, &used, tile / 2);

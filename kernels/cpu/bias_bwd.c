@@ -22,6 +22,7 @@ void ZR_SCALAR(bias_bwd)(const struct zr_op_bias_bwd *op, int64_t lo, int64_t hi
 				tile += zr_get(op->dy, r * op->width + c, op->dtype);
 			sum += tile;
 		}
+
 		db[c] = op->flags & ZR_OP_ACCUMULATE ? db[c] + sum : sum;
 	}
 }

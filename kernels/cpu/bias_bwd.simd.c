@@ -27,6 +27,7 @@ ZR_INLINE void columns(const struct zr_op_bias_bwd *op, int64_t c, int32_t dtype
 		for (int k = 0; k < n; k++)
 			sum[k] = sum[k] + tile[k];
 	}
+
 	for (int k = 0; k < n; k++) {
 		int lanes = k < n - 1 ? ZR_W : last;
 		if (op->flags & ZR_OP_ACCUMULATE)

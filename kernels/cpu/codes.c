@@ -8,8 +8,10 @@
 static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 {
 	uint32_t most = 0;
+
 	for (int i = 0; i < ZR_SHARING; i++)
 		most = zr_magnitude(x[i]) > most ? zr_magnitude(x[i]) : most;
+
 	*scale = zr_code_scale(dtype, most);
 	const float factor = zr_nf4_factor(*scale), divisor = zr_int8_divisor(*scale);
 	for (int i = 0; dtype == ZR_NF4 && i < ZR_SHARING; i += 2)
@@ -22,6 +24,7 @@ static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 void ZR_SCALAR(encode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
 	const int32_t dtype = op->dst.dtype;
+
 	for (int64_t b = lo; b < hi; b++) {
 		uint8_t *code = (uint8_t *)op->dst.data + b * zr_coded_block(dtype);
 		float *scale = (float *)(void *)(code + zr_code_bytes(dtype, ZR_BLOCK));
@@ -34,13 +37,14 @@ void ZR_SCALAR(encode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 
 static float value(int32_t dtype, const uint8_t *code, int i)
 {
-	return dtype == ZR_NF4 ? zr_nf4_value(code[i / 2] >> (i % 2 ? 0 : 4) & 15) :
-				 (float)(int8_t)code[i];
+	const int shift = i % 2 ? 0 : 4;
+	return dtype == ZR_NF4 ? zr_nf4_value(code[i / 2] >> shift & 15) : (float)(int8_t)code[i];
 }
 
 void ZR_SCALAR(decode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
 	const int32_t dtype = op->src.dtype;
+
 	for (int64_t b = lo; b < hi; b++) {
 		const uint8_t *code = (const uint8_t *)op->src.data + b * zr_coded_block(dtype);
 		const float *scale =

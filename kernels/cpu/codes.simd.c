@@ -25,6 +25,7 @@ ZR_INLINE void nf4_codes(vf x, uint8_t *code)
 	static const float midpoint[15] = { ZR_NF4_MIDPOINTS };
 	uint32_t lane[ZR_W];
 	vi c = viset(0);
+
 	for (int k = 0; k < 15; k++)
 		c = vicount_above(c, x, vset(midpoint[k]));
 	vistore(lane, c);
@@ -45,6 +46,7 @@ static void encode(int32_t dtype, const float *x, uint8_t *code, float *scale)
 void ZR_SIMD(encode)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 {
 	const int32_t dtype = op->dst.dtype;
+
 	for (int64_t b = lo; b < hi; b++) {
 		uint8_t *code = (uint8_t *)op->dst.data + b * zr_coded_block(dtype);
 		float *scale = (float *)(void *)(code + zr_code_bytes(dtype, ZR_BLOCK));
@@ -64,8 +66,11 @@ ZR_INLINE void decode_block(const struct zr_op_cast *op, int64_t b, int32_t from
 
 	for (int g = 0; g < ZR_SCALES; g++)
 		for (int i = g * ZR_SHARING; i < (g + 1) * ZR_SHARING; i += ZR_W) {
-			vf x = from == ZR_NF4 ? vlookup16(&table, viload_u4(code + i / 2)) :
-						vload_i8(code + i);
+			vf x;
+			if (from == ZR_NF4)
+				x = vlookup16(&table, viload_u4(code + i / 2));
+			else
+				x = vload_i8(code + i);
 			vstore(op->dst.data, b * ZR_BLOCK + i, to, x * vset(scale[g]));
 		}
 }

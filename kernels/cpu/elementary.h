@@ -40,6 +40,7 @@ ZR_INLINE float zr_expf(float x)
 		return 0;
 	if (x > ZR_EXP_MAX)
 		x = ZR_EXP_MAX;
+
 	big = x * ZR_EXP_LOG2E + ZR_ROUND_MAGIC;
 	n = big - ZR_ROUND_MAGIC;
 	e = (int32_t)(zr_bits(big) - zr_bits(ZR_ROUND_MAGIC));
@@ -57,9 +58,18 @@ ZR_INLINE float zr_expf(float x)
  * stays NaN. */
 ZR_INLINE float zr_tanhf(float x)
 {
-	float y = 2 * (x > ZR_TANH_END ? ZR_TANH_END : x < -ZR_TANH_END ? -ZR_TANH_END : x);
-	float big = y * ZR_EXP_LOG2E + ZR_ROUND_MAGIC, n = big - ZR_ROUND_MAGIC, r, power, t;
+	float limited, y, big, n, r, power, t;
 
+	if (x > ZR_TANH_END)
+		limited = ZR_TANH_END;
+	else if (x < -ZR_TANH_END)
+		limited = -ZR_TANH_END;
+	else
+		limited = x;
+
+	y = 2 * limited;
+	big = y * ZR_EXP_LOG2E + ZR_ROUND_MAGIC;
+	n = big - ZR_ROUND_MAGIC;
 	r = fmaf(n, -ZR_EXP_LN2_HI, y);
 	r = fmaf(n, -ZR_EXP_LN2_LO, r);
 	power = zr_from_bits((zr_bits(big) - zr_bits(ZR_ROUND_MAGIC) + 127) << 23);
@@ -191,6 +201,20 @@ ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c)
 }
 #endif
 
+/* x within [-end, end]; NaN stays NaN. */
+ZR_INLINE zr_real zr_limit(zr_real x, zr_real end)
+{
+	zr_real limited;
+
+	if (x > end)
+		limited = end;
+	else if (x < -end)
+		limited = -end;
+	else
+		limited = x;
+	return limited;
+}
+
 /* GELU, tanh form: x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). Since (1 + tanh(u)) / 2 =
  * 1 / (1 + exp(-2u)), one exponential and no cancellation in the negative tail. */
 #define ZR_GELU_2C  1.5957691216057308 /* 2 sqrt(2/pi) */
@@ -214,7 +238,7 @@ ZR_INLINE zr_real zr_gelu_grad(zr_real x)
 {
 	zr_real e, s, du;
 
-	x = x > ZR_GELU_END ? ZR_GELU_END : x < -ZR_GELU_END ? -ZR_GELU_END : x;
+	x = zr_limit(x, ZR_GELU_END);
 	e = zr_gelu_exp(x);
 	s = 1 / (1 + e);
 	du = (zr_real)ZR_GELU_2C * zr_fma(x * (zr_real)(3 * ZR_GELU_A), x, 1);
@@ -253,7 +277,7 @@ ZR_INLINE zr_real zr_bell(zr_real t)
 /* x limited to where its tails are not constant yet; NaN stays NaN */
 ZR_INLINE zr_real zr_cdf_limit(zr_real x)
 {
-	return x > ZR_CDF_END ? ZR_CDF_END : x < -ZR_CDF_END ? -ZR_CDF_END : x;
+	return zr_limit(x, ZR_CDF_END);
 }
 
 /* Phi(x) of a limited x, bell: zr_bell(x) */
@@ -306,7 +330,7 @@ ZR_INLINE zr_real zr_silu_grad(zr_real x)
 {
 	zr_real e, s;
 
-	x = x > ZR_SILU_END ? ZR_SILU_END : x < -ZR_SILU_END ? -ZR_SILU_END : x;
+	x = zr_limit(x, ZR_SILU_END);
 	e = zr_exp(-x);
 	s = 1 / (1 + e);
 	return zr_fma(x * s, e * s, s);

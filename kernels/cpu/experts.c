@@ -47,6 +47,7 @@ void ZR_SCALAR(expert_weigh)(const struct zr_op_expert_weigh *op, int64_t lo, in
 			zr_put(op->x, at, op->dtype, x * weight);
 			zr_put(op->dy, at, op->dtype, dy * weight);
 		}
+
 		for (int n = LANES / 2; n > 0; n /= 2)
 			for (int l = 0; l < n; l++)
 				lane[l] += lane[l + n];

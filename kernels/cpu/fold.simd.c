@@ -66,6 +66,7 @@ ZR_INLINE void fold_blocks(const struct zr_op_fold *op, int64_t b, int32_t dtype
 {
 	struct measure s[TURNS];
 	const int stores = !is_there(op, dtype);
+
 	UNROLL for (int t = 0; t < TURNS; t++) s[t] = (struct measure){ vchains_zero(), 0 };
 	for (int64_t i = b * ZR_BLOCK; i < (b + 1) * ZR_BLOCK; i += ZR_CHAINS) {
 		UNROLL for (int t = 0; t < TURNS; t++) ask(op->g + i + t * ZR_BLOCK);
@@ -73,6 +74,7 @@ ZR_INLINE void fold_blocks(const struct zr_op_fold *op, int64_t b, int32_t dtype
 								   part++)
 			add(op, &s[t], i + t * ZR_BLOCK + part * ZR_W, part, ZR_W, dtype, stores);
 	}
+
 	for (int t = 0; op->sumsq && t < TURNS; t++) {
 		op->sumsq[b + t] = vchains_meet(&s[t].squares);
 		op->nonfinite[b + t] = s[t].bad;

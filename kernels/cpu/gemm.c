@@ -47,6 +47,7 @@ static void pack(const struct zr_op_matmul *op, int64_t k0, int64_t depth, int64
 {
 	int64_t down = op->flags & ZR_MM_TRANS_B ? 1 : op->ldb,
 		right = op->flags & ZR_MM_TRANS_B ? op->ldb : 1;
+
 	for (int64_t k = 0; k < depth; k++)
 		for (int64_t j = 0; j < COLS; j++)
 			b[k][j] = j < cols ?
@@ -87,6 +88,7 @@ static void add_update(const struct zr_op_matmul_low_rank *l, int64_t row0, int6
 {
 	const uint32_t below = zr_drop_below(l->dropout);
 	const zr_real scale = zr_drop_scale(l->dropout);
+
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j++) {
 			uint64_t element = (uint64_t)((row0 + i) * l->product.n + col0 + j);
@@ -102,6 +104,7 @@ void ZR_SCALAR(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row
 {
 	const struct zr_op_matmul uv = zr_low_rank_product(l);
 	struct room *room = scratch;
+
 	for (int64_t i = 0; i < rows; i += ROWS)
 		for (int64_t j = 0; j < cols; j += COLS) {
 			int64_t m = rows - i < ROWS ? rows - i : ROWS,

@@ -78,6 +78,7 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 {
 	int64_t k = 0;
 	int j;
+
 	for (; k + 4 <= kc; k += 4) {
 		vf r[4];
 		load_columns(src + k, ld * (int64_t)sizeof *src, r);
@@ -85,6 +86,7 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 		for (j = 0; j < 4; j++)
 			vstore_f32(dst + (k + j) * width, r[j]);
 	}
+
 	for (; k < kc; k++)
 		for (j = 0; j < ZR_W; j++)
 			dst[k * width + j] = src[j * ld + k];
@@ -145,6 +147,7 @@ ZR_INLINE void add_step(const int nv, const int by_rows, int64_t k, const float 
 {
 	vf y[NV], x;
 	int i, j;
+
 	UNROLL
 	for (j = 0; j < nv; j++)
 		y[j] = vload_f32(b + j * ZR_W);
@@ -169,6 +172,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 	vf s[MR][NV];
 	int64_t k = 0;
 	int i, j;
+
 	UNROLL
 	for (i = 0; i < MR; i++) {
 		row[i] = a + i * lda;
@@ -176,6 +180,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		for (j = 0; j < nv; j++)
 			s[i][j] = vset(0);
 	}
+
 	ask_sums(nv, c, ldc);
 	for (; k + STEPS <= kc; k += STEPS, b += STEPS * nv * ZR_W)
 		UNROLL
@@ -309,6 +314,7 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 		r.next_a = MR;
 		r.packed_a = t->scratch + A_BLOCK;
 	}
+
 	if (packs_on_the_way(t, n))
 		r.unpacked = (const float *)op->b.data + t->k0 * op->ldb + t->col0 + j;
 	const float *a = r.a;
@@ -388,6 +394,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 	int64_t kb = block_length(depth), k = 0;
 	if (rows == 1 && ZR_SIMD(gemv)(op, row0, col0, cols, kb, c, add))
 		return;
+
 	do {
 		struct block t = { op, row0, rows, col0,   cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };
@@ -420,6 +427,7 @@ static void store_row(const struct zr_op_matmul *op, const float *t, int64_t col
 				vstore_n(pre, j, op->d.dtype, x, n);
 			x = vactivation(x, zr_gelu_of(op->activation));
 		}
+
 		if (n == ZR_W)
 			vstore(d, j, op->d.dtype, x);
 		else
@@ -432,12 +440,14 @@ ZR_INLINE void store_plain_row(const float *t, int64_t cols, const void *bias, v
 			       int32_t dtype)
 {
 	int64_t j = 0;
+
 	for (; j + ZR_W <= cols; j += ZR_W) {
 		vf x = vload_f32(t + j);
 		if (bias)
 			x = x + vload(bias, j, dtype);
 		vstore(d, j, dtype, x);
 	}
+
 	if (j < cols) {
 		const int n = (int)(cols - j);
 		vf x = vload_f32_n(t + j, n);

@@ -76,6 +76,7 @@ ZR_INLINE void step_by_rows(const int rows, const int nv, const float *a, const 
 {
 	vf even[ROWS][8], odd[ROWS][8];
 	int r, v;
+
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
@@ -97,6 +98,7 @@ ZR_INLINE void step_by_rows(const int rows, const int nv, const float *a, const 
 			odd[r][2 * v + 1] = vfma(o, high_half(y), odd[r][2 * v + 1]);
 		}
 	}
+
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
@@ -112,10 +114,13 @@ ZR_INLINE void last_by_rows(const int rows, const struct piece *t, int64_t j)
 	const int low = (int)min(n, ZR_W), high = (int)(n - low);
 	uint16_t b[STEP][32];
 	float c[ROWS][32];
-	for (int64_t e = 0; e < STEP; e++)
-		_mm512_storeu_si512(b[e], e < t->k ? _mm512_maskz_loadu_epi16(
-							     first_of_32(n), t->b + e * t->ld + j) :
-						     viset(0));
+
+	for (int64_t e = 0; e < STEP; e++) {
+		vi elements = viset(0);
+		if (e < t->k)
+			elements = _mm512_maskz_loadu_epi16(first_of_32(n), t->b + e * t->ld + j);
+		_mm512_storeu_si512(b[e], elements);
+	}
 	for (int r = 0; r < rows; r++) {
 		const float *from = t->c + r * t->ldc + j;
 		vstore_f32(c[r], vload_f32_n(from, t->add ? low : 0));
@@ -140,6 +145,7 @@ ZR_INLINE void by_rows(const int rows, const struct piece *t)
 		for (; j + 32 <= t->cols; j += 32)
 			step_by_rows(rows, 1, t->a, t->b + j, t->ld, t->c + j, t->ldc, t->add);
 	}
+
 	for (; j < t->cols; j += 32)
 		last_by_rows(rows, t, j);
 }
@@ -153,6 +159,7 @@ ZR_INLINE void step_by_columns(const int rows, const int groups, const float *a,
 {
 	vf even[ROWS][2], odd[ROWS][2], words[4];
 	int r, g, i;
+
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
@@ -176,6 +183,7 @@ ZR_INLINE void step_by_columns(const int rows, const int groups, const float *a,
 			odd[r][g] = vfma(vset(x[ZR_TILE_PAIRS]), high_half(w), odd[r][g]);
 		}
 	}
+
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
@@ -186,10 +194,12 @@ ZR_INLINE void step_by_columns(const int rows, const int groups, const float *a,
 /* A copy of a step of n <= ZR_W columns, of which B has k elements, filled up with 0. */
 static void copy_step(uint16_t to[ZR_W][STEP], const uint16_t *b, int64_t ld, int64_t n, int64_t k)
 {
-	for (int64_t i = 0; i < ZR_W; i++)
-		_mm512_storeu_si512(to[i],
-				    i < n ? _mm512_maskz_loadu_epi16(first_of_32(k), b + i * ld) :
-					    viset(0));
+	for (int64_t i = 0; i < ZR_W; i++) {
+		vi elements = viset(0);
+		if (i < n)
+			elements = _mm512_maskz_loadu_epi16(first_of_32(k), b + i * ld);
+		_mm512_storeu_si512(to[i], elements);
+	}
 }
 
 /* All of the piece's K for n columns from column j on: `groups` vectors of them, or fewer than one.
@@ -202,6 +212,7 @@ ZR_INLINE void sums_by_columns(const int rows, const int groups, const struct pi
 	vf sum[ROWS][2];
 	int64_t e = 0;
 	int r, g;
+
 	UNROLL
 	for (r = 0; r < rows; r++)
 		UNROLL
@@ -231,6 +242,7 @@ ZR_INLINE void by_columns(const int rows, const struct piece *t)
 {
 	const int groups = rows < 3 ? 2 : 1;
 	int64_t j = 0;
+
 	for (; j + groups * ZR_W <= t->cols; j += groups * ZR_W)
 		sums_by_columns(rows, groups, t, j, ZR_W);
 	for (; j + ZR_W <= t->cols; j += ZR_W)
@@ -266,6 +278,7 @@ static void widen(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int
 {
 	const int trans = !!(op->flags & ZR_MM_TRANS_A);
 	const int64_t down = trans ? op->lda : 1, right = trans ? 1 : op->lda;
+
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t e = 0; e < k; e += STEP) {
 			const uint16_t *a =
@@ -284,6 +297,7 @@ static void widen(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int
 static void block(const struct piece *t, int64_t rows, int trans)
 {
 	const int64_t deep = trans ? t->k : STEP, wide = trans ? GROUP : STRIP;
+
 	for (int64_t e = 0; e < t->k; e += deep)
 		for (int64_t j = 0; j < t->cols; j += wide)
 			for (int64_t r = 0; r < rows; r += ROWS) {
@@ -306,6 +320,7 @@ __attribute__((noinline)) static void sum_up(const struct zr_op_matmul *op, int6
 					     int64_t rows, int64_t col0, struct piece *t, float *a)
 {
 	const int trans = !!(op->flags & ZR_MM_TRANS_B);
+
 	for (int64_t k = 0; k < op->k; k += KB) {
 		t->k = min(KB, op->k - k);
 		t->b = (const uint16_t *)op->b.data +

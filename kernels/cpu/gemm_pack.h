@@ -10,6 +10,7 @@
 ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n, int32_t dtype)
 {
 	int64_t j = 0;
+
 	for (; j + 4 * ZR_W <= n; j += 4 * ZR_W) {
 		vf x0 = vload(src, j, dtype), x1 = vload(src, j + ZR_W, dtype);
 		vf x2 = vload(src, j + 2 * ZR_W, dtype), x3 = vload(src, j + 3 * ZR_W, dtype);
@@ -18,6 +19,7 @@ ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n
 		vstore_f32(dst + j + 2 * ZR_W, x2);
 		vstore_f32(dst + j + 3 * ZR_W, x3);
 	}
+
 	for (; j + ZR_W <= n; j += ZR_W)
 		vstore_f32(dst + j, vload(src, j, dtype));
 	if (j < n)
@@ -93,6 +95,7 @@ ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, 
 {
 	int64_t k;
 	int j;
+
 	for (k = 0; k < kc; k++) {
 		vf x[NV];
 		ask_ahead(b, ld, k, dtype);
@@ -127,6 +130,7 @@ static void transpose_bf16(const uint16_t *src, int64_t ld, int64_t kc, float *d
 {
 	int64_t k = 0;
 	int j;
+
 	for (; k + 8 <= kc; k += 8) {
 		vf r[4];
 		load_columns(src + k, ld * (int64_t)sizeof *src, r);
@@ -138,6 +142,7 @@ static void transpose_bf16(const uint16_t *src, int64_t ld, int64_t kc, float *d
 			vstore_f32(dst + (k + 2 * j + 1) * width, vfrom_bits(high));
 		}
 	}
+
 	for (; k < kc; k++)
 		for (j = 0; j < ZR_W; j++)
 			dst[k * width + j] = zr_from_bf16(src[j * ld + k]);
@@ -149,6 +154,7 @@ ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t col
 			      float *dst, float *rows, int32_t dtype)
 {
 	int64_t j, i;
+
 	for (j = 0; j < cols; j += ZR_W) {
 		int64_t n = min(ZR_W, cols - j);
 		if (dtype == ZR_F32 && n == ZR_W) {

@@ -12,6 +12,7 @@
 ZR_INLINE void copy_pairs(float *restrict dst, const uint16_t *restrict src, int64_t k)
 {
 	int64_t i = 0;
+
 	for (; i + 4 * ZR_W <= k; i += 4 * ZR_W, dst += 2 * ZR_W) {
 		vi x0 = _mm512_loadu_si512(src + i), x1 = _mm512_loadu_si512(src + i + 2 * ZR_W);
 		_mm512_storeu_si512(dst, x0);
@@ -56,6 +57,7 @@ static void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t 
 {
 	const uint16_t *a = (const uint16_t *)op->a.data + 2 * k0 * op->lda + row0;
 	float column[MC + ZR_W];
+
 	for (int64_t i = rows; i % MR; i++)
 		column[i] = 0;
 	for (int64_t p = 0; p < kc; p++, a += 2 * op->lda, dst += MR) {
@@ -93,6 +95,7 @@ static void pack_b_columns(const uint16_t *b, int64_t ld, int64_t k, int64_t col
 			   float *dst, float *rows)
 {
 	const int whole = k % 8 == 0 && ld % 2 == 0 && (uintptr_t)b % sizeof(float) == 0;
+
 	for (int64_t j = 0; j < cols; j += ZR_W) {
 		const int64_t n = min(ZR_W, cols - j);
 		if (whole && n == ZR_W) {

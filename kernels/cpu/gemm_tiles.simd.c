@@ -109,6 +109,7 @@ static void leave_rows(const struct complete *s, int64_t n)
 {
 	const float *from = s->sums;
 	float *to = s->t->c + s->row * s->t->ldc + s->col;
+
 	for (; n > 0; n--, from += SIDE, to += s->t->ldc)
 		if (s->streams) {
 			_mm512_stream_ps(to, vload_f32(from));
@@ -196,6 +197,7 @@ ZR_INLINE void expect_rows(const struct complete *s, int64_t row, int64_t n)
 	const int64_t size = zr_size(op->d.dtype), bytes = op->ldd * size;
 	const int64_t at = ((s->t->row0 + row) * op->ldd + s->t->col0 + s->col) * size;
 	const char *d = (const char *)op->d.data + at, *pre = (const char *)op->pre + at;
+
 	for (; n > 0; n--, d += bytes, pre += bytes) {
 		__builtin_prefetch(d, 0, 2);
 		__builtin_prefetch(d + 64, 0, 2);
@@ -262,9 +264,11 @@ ZR_INLINE void pass(const int wide, const int by_columns, const struct pass *m)
 			if (s > 1)
 				take_rows(&left, each);
 		}
+
 		take_rows(&left, SIDE);
 		before = m->last ? complete : sums;
 	}
+
 	LEAVE(before, 0);
 	LEAVE(before, 2);
 	if (wide) {
@@ -335,6 +339,7 @@ static struct part part_at(const struct tile *t, const struct depth *d, int64_t 
 	struct part p = { .b = op->b.data, .ld = op->ldb, .by_columns = by_columns };
 	if (col >= t->cols)
 		return p;
+
 	p.b += by_columns ? (t->col0 + col) * op->ldb + 2 * k : 2 * k * op->ldb + t->col0 + col;
 	p.k = elements(t, k, min(d->part, d->kc - k0));
 	p.cols = min(group_of(t), t->cols - col);
@@ -406,10 +411,12 @@ static void groups(const struct tile *t, const struct depth *d)
 			m.panel = complete_of(t, d, col + j, n, add);
 			passes[n > 16][by_columns](&m);
 		}
+
 		packed = other;
 		other = b;
 		b = packed;
 	}
+
 	take_rows(&left, SIDE);
 }
 
@@ -425,6 +432,7 @@ static void sum_up(const struct tile *t)
 			finish_sums(t, 0, t->rows, 0, t->cols, t->c, t->ldc);
 		return;
 	}
+
 	const int64_t pairs = up(op->k, 2) / 2, room = MC * DEPTH / up(max(t->rows, MC), SIDE);
 	/* where sums are kept anyway, packed A leaves them more of the second-level cache */
 	const int64_t most = pairs > room ? room / 4 * 3 : room;
@@ -469,6 +477,7 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 	sum_up(&t);
 	if (!low)
 		return;
+
 	ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, t.c, t.ldc, scratch);
 	if (more)
 		finish_sums(&t, 0, rows, 0, cols, t.c, t.ldc);

@@ -58,6 +58,7 @@ ZR_INLINE void pack_a_tile(const uint16_t *a, int64_t ld, int64_t rows, int64_t 
 			_mm512_store_si512(pairs[p], interleave(a, 2 * p + 1 < k ? a + ld : NULL,
 								(int)min(rows, 16)));
 	}
+
 	transpose_tile(pairs, to, PAIRS);
 }
 
@@ -124,6 +125,7 @@ ZR_INLINE void pack_units(const int by_columns, struct packing *p, int64_t n)
 			p->from += SIDE;
 			p->to += PANEL;
 		}
+
 		if (++p->at == p->row) {
 			p->at = 0;
 			p->from += p->from_next;
@@ -144,6 +146,7 @@ static void pack_panel(const struct part *p, uint32_t *to)
 			_mm512_store_si512(to + 16,
 					   interleave(low + 16, high ? high + 16 : NULL, n1));
 	}
+
 	for (int64_t e = 0; p->by_columns && e < p->k; e += 2 * PAIRS, to += PAIRS * SIDE)
 		for (int64_t j = 0; j < p->cols; j += 16) {
 			_Alignas(64) uint32_t columns[16][PAIRS];
@@ -220,10 +223,12 @@ ZR_INLINE void ahead_ask(struct ahead *s, int64_t n)
 		if (!s->rows) {
 			if (!s->then_rows)
 				return;
+
 			s->row = s->then;
 			s->rows = s->then_rows;
 			s->then_rows = 0;
 		}
+
 		__builtin_prefetch(s->row + s->line * 64, 0, 2);
 		if (++s->line == s->lines) {
 			s->line = 0;

@@ -31,6 +31,7 @@ ZR_INLINE void add_step(const int nv, const int by_rows, const int packs, int64_
 {
 	vf y[NV], x;
 	int i, j;
+
 	UNROLL
 	for (j = 0; j < nv; j++)
 		y[j] = vload_f32(b + j * ZR_W);
@@ -76,6 +77,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 	vf s[MR][NV];
 	int64_t k = 0;
 	int i, j;
+
 	UNROLL
 	for (i = 0; i < MR; i++) {
 		row[i] = a + i * lda;
@@ -83,6 +85,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 		for (j = 0; j < nv; j++)
 			s[i][j] = vset(0);
 	}
+
 	for (; k + STEPS <= kc; k += STEPS) {
 		ask_line(r->ask);
 		UNROLL
@@ -94,6 +97,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, const int packs, const str
 			add_step(nv, by_rows, packs, k + i, a, lda, row, b, to, s);
 		}
 	}
+
 	for (; k < kc; k++, b += ldb, to += nv * ZR_W) {
 		if (packed)
 			pack_column(a + k * lda, lda, packed + k * MR);

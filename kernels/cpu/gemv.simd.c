@@ -32,6 +32,7 @@ static void load_a(const struct zr_op_matmul *op, int64_t row, int64_t k0, int64
 	const int64_t down = trans ? op->lda : 1;
 	const uint16_t *from =
 		(const uint16_t *)op->a.data + (trans ? row : row * op->lda) + k0 * down;
+
 	for (int64_t i = 0; i < k; i += 2) {
 		const uint16_t pair[2] = { from[i * down], i + 1 < k ? from[(i + 1) * down] : 0 };
 		memcpy(a + i / 2, pair, sizeof pair);
@@ -93,6 +94,7 @@ ZR_INLINE void strip(const float *a, const void *b, int64_t ld, int64_t kc, cons
 	const int line = 64 / ((int)zr_size(dtype) * ZR_W); /* vectors in a cache line */
 	vf s[NV];
 	int j;
+
 	UNROLL
 	for (j = 0; j < nv; j++)
 		s[j] = vset(0);
@@ -107,6 +109,7 @@ ZR_INLINE void strip(const float *a, const void *b, int64_t ld, int64_t kc, cons
 			s[j] = multiply_add(x, load_b(b, ld, k, kc, j * ZR_W, ZR_W, dtype), s[j]);
 		s[j] = multiply_add(x, load_b(b, ld, k, kc, j * ZR_W, n, dtype), s[j]);
 	}
+
 	UNROLL
 	for (j = 0; j + 1 < nv; j++)
 		put(c + j * ZR_W, s[j], ZR_W, add);
@@ -164,6 +167,7 @@ ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const
 	const int64_t size = zr_size(dtype), bytes = ld * size, step = 16 / size;
 	int64_t k = 0;
 	int g;
+
 	UNROLL
 	for (g = 0; g < groups; g++)
 		s[g] = vset(0);
@@ -179,6 +183,7 @@ ZR_INLINE void dots(const float *a, const void *b, int64_t ld, int64_t kc, const
 			s[g] = add_units(s[g], a + k / STEP, zr_at(b, g * ZR_W * ld + k, dtype),
 					 bytes, dtype);
 	}
+
 	for (; k < kc; k += STEP)
 		for (g = 0; g < groups; g++)
 			s[g] = add_last(s[g], a[k / STEP], zr_at(b, g * ZR_W * ld + k, dtype), ld,
@@ -204,6 +209,7 @@ ZR_INLINE void by_columns(const float *a, const void *b, int64_t ld, int64_t k, 
 {
 	vf s[GROUPS];
 	int64_t n;
+
 	for (int64_t j = 0; j < cols; j += n) {
 		n = cols - j >= GROUPS * ZR_W ? GROUPS * ZR_W : vlanes(cols - j);
 		for (int64_t e = 0; e < k || e == 0; e += kc) {
@@ -234,6 +240,7 @@ int ZR_SIMD(gemv)(const struct zr_op_matmul *op, int64_t row, int64_t col0, int6
 	int64_t k0 = 0;
 	if (op->b.dtype == ZR_F16)
 		return 0;
+
 	do {
 		const int64_t k = min(most, op->k - k0);
 		const void *b = zr_at(op->b.data, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0,

@@ -20,9 +20,9 @@ void ZR_SCALAR(init)(const struct zr_op_init *op, int64_t lo, int64_t hi)
 		}
 		if (i == lo || e % 2 == 0)
 			zr_rng_block(&op->rng, e / 2, w);
-		dst[i] = (zr_real)(op->mean +
-				   op->std * (op->flags & ZR_INIT_OP_UNIFORM ?
-						      zr_centered(w[e % 2 * 2]) :
-						      zr_normal(w[e % 2 * 2], w[e % 2 * 2 + 1])));
+		const double x = op->flags & ZR_INIT_OP_UNIFORM ?
+					 zr_centered(w[e % 2 * 2]) :
+					 zr_normal(w[e % 2 * 2], w[e % 2 * 2 + 1]);
+		dst[i] = (zr_real)(op->mean + op->std * x);
 	}
 }

@@ -29,6 +29,7 @@ void ZR_SIMD(init)(const struct zr_op_init *op, int64_t lo, int64_t hi)
 		op->dst[i] = (float)op->mean;
 	if (op->std == 0)
 		return;
+
 	for (int64_t i = lo; i < hi;) {
 		int64_t odd = (op->first + i) % 2, n = hi - i < BATCH - odd ? hi - i : BATCH - odd;
 		vrng(&op->rng, (uint64_t)(op->first + i) / 2, v);

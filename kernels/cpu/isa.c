@@ -60,25 +60,41 @@ static void read_leaves(uint32_t r[LEAVES][4])
 }
 
 #ifdef HAVE_AVX512BF16
+/* Exponents of both factors and of what their product is added to. */
+struct exponents {
+	uint32_t a, b, sum;
+};
+
+/* Of the nth products: any, around 1, or of products around the least number. */
+static struct exponents exponents_of(uint64_t n, uint32_t x, uint32_t y)
+{
+	if (n % 3 == 0)
+		return (struct exponents){ x >> 24, y >> 24, y >> 16 & 255 };
+	if (n % 3 == 1)
+		return (struct exponents){ 120 + (x >> 28), 120 + (y >> 28), 124 + (x >> 29) };
+	return (struct exponents){ x >> 26, 40 + (y >> 26), y >> 30 };
+}
+
 /* Whether the processor sums pairs as bf16_pairs.h says: of any bits, and of values near 1 and near
  * the denormal numbers. */
 static int sums_pairs(void)
 {
 	const struct zr_rng rng = { 0 };
+
 	for (uint64_t n = 0; n < 48; n++) {
 		uint16_t a[32], b[32];
 		float sum[16], was[16];
 		for (int i = 0; i < 32; i++) {
 			uint32_t x = zr_rng_word(&rng, 64 * n + (uint64_t)i),
 				 y = zr_rng_word(&rng, 64 * n + 32 + (uint64_t)i);
-			/* exponents: any, around 1, or of products around the least */
-			uint32_t e = n % 3 == 0 ? x >> 24 : n % 3 == 1 ? 120 + (x >> 28) : x >> 26;
-			a[i] = (uint16_t)((x & 0x807f) | e << 7);
-			e = n % 3 == 0 ? y >> 24 : n % 3 == 1 ? 120 + (y >> 28) : 40 + (y >> 26);
-			b[i] = (uint16_t)((y & 0x807f) | e << 7);
-			e = n % 3 == 0 ? y >> 16 & 255 : n % 3 == 1 ? 124 + (x >> 29) : y >> 30;
-			was[i / 2] = sum[i / 2] = zr_from_bits((x << 16) | (y & 0x7fff) | e << 23);
+			const struct exponents e = exponents_of(n, x, y);
+
+			a[i] = (uint16_t)((x & 0x807f) | e.a << 7);
+			b[i] = (uint16_t)((y & 0x807f) | e.b << 7);
+			was[i / 2] = zr_from_bits((x << 16) | (y & 0x7fff) | e.sum << 23);
+			sum[i / 2] = was[i / 2];
 		}
+
 		zr_pair_sums_avx512bf16(sum, a, b);
 		for (int i = 0; i < 16; i++) {
 			float want = zr_pair_sum(was[i], a + 2 * i, b + 2 * i);
@@ -91,7 +107,9 @@ static int sums_pairs(void)
 
 static const char *of_pairs(int32_t isa)
 {
-	return isa >= ZR_CPU_AVX512BF16 && !sums_pairs() ? ZR_CPU_OTHER_SUMS : NULL;
+	if (isa < ZR_CPU_AVX512BF16 || sums_pairs())
+		return NULL;
+	return ZR_CPU_OTHER_SUMS;
 }
 
 #ifdef HAVE_AMX
@@ -106,18 +124,21 @@ static int sums_tiles(void)
 	const struct zr_rng rng = { 0 };
 	uint16_t a[16][ZR_TILE_PAIRS][2], b[ZR_TILE_PAIRS][16][2], column[ZR_TILE_PAIRS][2];
 	float sum[16][16];
-	for (int i = 0; i < 16; i++)
+
+	for (int i = 0; i < 16; i++) {
+		const struct exponents base = { i < 12 ? 120 : 50, i < 12 ? 120 : 70, 0 };
+		const float unit = i < 12 ? 0x1p-25f : 0x1p-149f;
+
 		for (int p = 0; p < ZR_TILE_PAIRS; p++)
 			for (int e = 0; e < 2; e++) {
 				uint64_t at = (uint64_t)((i * ZR_TILE_PAIRS + p) * 2 + e);
 				uint32_t x = zr_rng_word(&rng, at), y = zr_rng_word(&rng, at + 512);
-				a[i][p][e] = (uint16_t)((x & 0x807f) |
-							((i < 12 ? 120 : 50) + (x >> 28)) << 7);
-				b[p][i][e] = (uint16_t)((y & 0x807f) |
-							((i < 12 ? 120 : 70) + (y >> 28)) << 7);
-				sum[i][p] =
-					(float)(int32_t)(x ^ y) * (i < 12 ? 0x1p-25f : 0x1p-149f);
+				a[i][p][e] = (uint16_t)((x & 0x807f) | (base.a + (x >> 28)) << 7);
+				b[p][i][e] = (uint16_t)((y & 0x807f) | (base.b + (y >> 28)) << 7);
+				sum[i][p] = (float)(int32_t)(x ^ y) * unit;
 			}
+	}
+
 	float was[16][16];
 	memcpy(was, sum, sizeof sum);
 	zr_tile_sums_amx(sum[0], a[0][0], b[0][0]);
@@ -137,7 +158,9 @@ static const char *of_tiles(int32_t isa)
 		return NULL;
 	if (syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA))
 		return "the system's permission to use tile registers";
-	return sums_tiles() ? NULL : ZR_CPU_OTHER_SUMS;
+	if (!sums_tiles())
+		return ZR_CPU_OTHER_SUMS;
+	return NULL;
 }
 #else
 static const char *of_tiles(int32_t isa)

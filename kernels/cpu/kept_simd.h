@@ -56,8 +56,9 @@ ZR_INLINE void vkept_end(const struct vkept *k)
 
 ZR_INLINE vf vkept_get(const struct vkept *k, int64_t i, int n, int32_t kept)
 {
-	return kept < 0 ? vjoined(k->lowp, k->rem, i, n, vsplit_bits(kept)) :
-			  vload_n(k->master, i, ZR_F32, n);
+	if (kept < 0)
+		return vjoined(k->lowp, k->rem, i, n, vsplit_bits(kept));
+	return vload_n(k->master, i, ZR_F32, n);
 }
 
 ZR_INLINE void vkept_put(const struct vkept *k, int64_t i, vf p, int n, int32_t kept)

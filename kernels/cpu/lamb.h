@@ -54,10 +54,12 @@ ZR_INLINE zr_real lamb_rate(const struct zr_op_lamb *op)
 
 	if (p > 0 && r > 0) {
 		trust = p / r;
-		trust = trust < op->min_coeff ? op->min_coeff :
-			trust > op->max_coeff ? op->max_coeff :
-						trust;
+		if (trust < op->min_coeff)
+			trust = op->min_coeff;
+		else if (trust > op->max_coeff)
+			trust = op->max_coeff;
 	}
+
 	return (zr_real)(op->scalars->lr * trust);
 }
 

@@ -56,6 +56,7 @@ static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_rea
 			part[width + c] += dy;
 		}
 	}
+
 	sum_n /= (zr_real)width;
 	sum_nx /= (zr_real)width;
 	for (int64_t c = 0; c < width; c++) {

@@ -32,6 +32,7 @@ ZR_INLINE float row_squares(const void *x, int64_t width, float mean, int32_t dt
 		d = vload(x, c + ZR_W, dtype) - vset(mean);
 		odd = vfma(d, d, odd);
 	}
+
 	for (; c < width; c += ZR_W) {
 		int n = vlanes(width - c);
 		d = vfirst(vload_n(x, c, dtype, n) - vset(mean), n, vset(0));
@@ -91,6 +92,7 @@ ZR_INLINE void gather_sums(struct backward *b, int64_t c, int32_t dtype, int n)
 	b->sum_nx = vfma(d, vfirst(xh, n, vset(0)), b->sum_nx);
 	if (!b->dgamma)
 		return;
+
 	vstore_n(b->dgamma, c, ZR_F32, vfma(dy, xh, vload_n(b->dgamma, c, ZR_F32, n)), n);
 	vstore_n(b->dbeta, c, ZR_F32, vload_n(b->dbeta, c, ZR_F32, n) + dy, n);
 }

@@ -16,7 +16,7 @@ static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 	const struct lion_factors f = lion_factors(op);
 
 	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP) {
-		int n = hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP;
+		int n = zr_group8(i, hi);
 		float m8[ZR_MOMENT8_GROUP];
 		zr_get8(op->m, i, n, 0, m8);
 		for (int k = 0; k < n; k++) {

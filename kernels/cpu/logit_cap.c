@@ -8,7 +8,7 @@
 
 void ZR_SCALAR(logit_cap)(const struct zr_op_logit_cap *op, int64_t lo, int64_t hi)
 {
-	zr_real *x = zr_reals(op->x), gain = op->gain != 0 ? op->gain : 1;
+	zr_real *x = zr_reals(op->x), gain = zr_gain(op->gain);
 
 	for (int64_t i = lo; i < hi; i++) {
 		x[i] = x[i] * gain;
@@ -19,7 +19,7 @@ void ZR_SCALAR(logit_cap)(const struct zr_op_logit_cap *op, int64_t lo, int64_t 
 
 void ZR_SCALAR(logit_cap_bwd)(const struct zr_op_logit_cap *op, zr_real *grad)
 {
-	const zr_real *x = zr_reals(op->x), gain = op->gain != 0 ? op->gain : 1;
+	const zr_real *x = zr_reals(op->x), gain = zr_gain(op->gain);
 
 	for (int64_t i = 0; i < op->n; i++)
 		grad[i] *= op->softcap > 0 ? zr_softcap_slope(x[i], op->softcap) * gain : gain;

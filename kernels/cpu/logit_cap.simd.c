@@ -16,7 +16,7 @@ ZR_INLINE void cap_lanes(float *x, float gain, float softcap, int n)
 
 void ZR_SIMD(logit_cap)(const struct zr_op_logit_cap *op, int64_t lo, int64_t hi)
 {
-	const float gain = op->gain != 0 ? op->gain : 1;
+	const float gain = zr_gain(op->gain);
 	int64_t i = lo;
 
 	for (; i + ZR_W <= hi; i += ZR_W)
@@ -41,7 +41,7 @@ ZR_INLINE void slope_lanes(const float *x, float *grad, float gain, float softca
 
 void ZR_SIMD(logit_cap_bwd)(const struct zr_op_logit_cap *op, float *grad)
 {
-	const float gain = op->gain != 0 ? op->gain : 1;
+	const float gain = zr_gain(op->gain);
 	int64_t i = 0;
 
 	for (; i + ZR_W <= op->n; i += ZR_W)

@@ -21,18 +21,24 @@ ZR_INLINE float zr_master24(float x)
  * if the top bit of the lower half is set. (With ties to even, 0x8000 would be ambiguous.) */
 ZR_INLINE float zr_master_joined(const struct zr_op_master *op, int64_t i)
 {
-	uint32_t low = op->rem_bits == 8 ? (uint32_t)((const uint8_t *)op->rem)[i] << 8 :
-					   ((const uint16_t *)op->rem)[i];
-	uint32_t high = op->lowp[i] - (low >> 15);
+	uint32_t low, high;
+	if (op->rem_bits == 8)
+		low = (uint32_t)((const uint8_t *)op->rem)[i] << 8;
+	else
+		low = ((const uint16_t *)op->rem)[i];
+
+	high = op->lowp[i] - (low >> 15);
 	return zr_from_bits(high << 16 | low);
 }
 
 ZR_INLINE void zr_master_split(const struct zr_op_master *op, int64_t i, float x)
 {
-	if (op->rem_bits == 8)
-		((uint8_t *)op->rem)[i] = (uint8_t)(zr_bits(x = zr_master24(x)) >> 8);
-	else
+	if (op->rem_bits == 8) {
+		x = zr_master24(x);
+		((uint8_t *)op->rem)[i] = (uint8_t)(zr_bits(x) >> 8);
+	} else {
 		((uint16_t *)op->rem)[i] = (uint16_t)zr_bits(x);
+	}
 	op->lowp[i] = zr_bf16(x);
 }
 

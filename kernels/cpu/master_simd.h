@@ -29,10 +29,15 @@ ZR_INLINE void vput_rem8(uint8_t *rem, vi x, int n)
 ZR_INLINE vf vjoined(const uint16_t *lowp, const void *rem, int64_t i, int n, int bits)
 {
 	const uint16_t *low16 = (const uint16_t *)rem + i;
-	vi low = bits == 8 ? vrem8((const uint8_t *)rem + i, n) :
-		 n == ZR_W ? viwiden(vhload(low16)) :
-			     viwiden(vhload_n(low16, n));
-	vi high = viwiden(n == ZR_W ? vhload(lowp + i) : vhload_n(lowp + i, n));
+	vi low, high;
+
+	if (bits == 8)
+		low = vrem8((const uint8_t *)rem + i, n);
+	else if (n == ZR_W)
+		low = viwiden(vhload(low16));
+	else
+		low = viwiden(vhload_n(low16, n));
+	high = viwiden(n == ZR_W ? vhload(lowp + i) : vhload_n(lowp + i, n));
 
 	high = visub(high, vishr(low, 15));
 	return vfrom_bits(vior(vishl(high, 16), low));
@@ -42,12 +47,14 @@ ZR_INLINE void vsplit(uint16_t *lowp, void *rem, int64_t i, vf x, int n, int bit
 {
 	uint16_t *low16 = (uint16_t *)rem + i;
 
-	if (bits == 8)
-		vput_rem8((uint8_t *)rem + i, vbits(x = vround24(x)), n);
-	else if (n == ZR_W)
+	if (bits == 8) {
+		x = vround24(x);
+		vput_rem8((uint8_t *)rem + i, vbits(x), n);
+	} else if (n == ZR_W) {
 		vhstore(low16, vinarrow(vbits(x)));
-	else
+	} else {
 		vhstore_n(low16, vinarrow(vbits(x)), n);
+	}
 	vstore_n(lowp, i, ZR_BF16, x, n);
 }
 

@@ -87,6 +87,12 @@ ZR_INLINE int zr_root8_code(float root, float scale)
 	return zr_nearest8(zr_between8(1, root * (255 / scale), 255));
 }
 
+/* Elements of the group that starts at element i, of those below hi. */
+ZR_INLINE int zr_group8(int64_t i, int64_t hi)
+{
+	return hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP;
+}
+
 /* n moments of the group that starts at element i, from storage to x and back. root: they are kept
  * as square roots. */
 ZR_INLINE void zr_get8(const void *moments, int64_t i, int n, int root, float *x)
@@ -104,16 +110,24 @@ ZR_INLINE void zr_put8(void *moments, int64_t i, int n, int root, const float *x
 	uint8_t *code = zr_codes8(moments, i);
 	float y[ZR_MOMENT8_GROUP], scale;
 	uint32_t most = 0;
+
 	for (int k = 0; k < n; k++) {
 		y[k] = root ? (float)zr_sqrt((zr_real)x[k]) : x[k];
 		most = zr_most8(most, y[k]);
 	}
+
 	*zr_scale8(moments, i) = zr_scale8_of(most);
 	scale = zr_from_f16(zr_scale8_of(most));
-	for (int k = 0; k < n; k++)
-		code[k] = !(scale > 0) ? 0 :
-			  root         ? (uint8_t)zr_root8_code(y[k], scale) :
-					 (uint8_t)zr_signed8_code(y[k], scale);
+	for (int k = 0; k < n; k++) {
+		int c; /* 0 in groups of zeros, and in those that read as NaN */
+		if (!(scale > 0))
+			c = 0;
+		else if (root)
+			c = zr_root8_code(y[k], scale);
+		else
+			c = zr_signed8_code(y[k], scale);
+		code[k] = (uint8_t)c;
+	}
 }
 
 #endif

@@ -162,6 +162,7 @@ ZR_INLINE void vput_signed8(uint8_t *code, const float *x, v8 scale)
 		}
 		vstore_i8(code + i, m, -127);
 	}
+
 	vclear8(code, scale);
 }
 
@@ -177,6 +178,7 @@ ZR_INLINE void vput_root8(uint8_t *code, const float *x, v8 scale)
 			root[k] = vmin(root[k], vset(2 * ZR_SCALE8_LARGEST));
 		vcode_root8(code, root, i, &per);
 	}
+
 	vclear8(code, scale);
 }
 

@@ -67,6 +67,7 @@ void ZR_SIMD(muon_factor)(const struct zr_op_muon_factor *op, int64_t lo, int64_
 					 c * vload_n(square, i, ZR_F32, n),
 				 n);
 		}
+
 		gram[r] += op->a;
 	}
 }

@@ -9,7 +9,7 @@
 void ZR_SCALAR(residual)(const struct zr_op_residual *op, int64_t lo, int64_t hi)
 {
 	uint32_t below = zr_drop_below(op->dropout), word[4];
-	zr_real scale = zr_drop_scale(op->dropout), gain = op->gain != 0 ? op->gain : 1;
+	zr_real scale = zr_drop_scale(op->dropout), gain = zr_gain(op->gain);
 
 	for (int64_t i = lo; i < hi; i++) {
 		zr_real b = zr_get(op->b, i, op->dtype) * gain;
@@ -18,6 +18,8 @@ void ZR_SCALAR(residual)(const struct zr_op_residual *op, int64_t lo, int64_t hi
 				zr_rng_block(&op->rng, (uint64_t)i / 4, word);
 			b = word[i % 4] >= below ? b * scale : 0;
 		}
-		zr_put(op->out, i, op->dtype, op->a ? zr_get(op->a, i, op->dtype) + b : b);
+		if (op->a)
+			b = zr_get(op->a, i, op->dtype) + b;
+		zr_put(op->out, i, op->dtype, b);
 	}
 }

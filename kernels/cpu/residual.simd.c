@@ -13,7 +13,7 @@ struct drop {
 ZR_INLINE struct drop factors(const struct zr_op_residual *op)
 {
 	return (struct drop){ zr_drop_below(op->dropout), zr_drop_scale(op->dropout),
-			      op->gain != 0 ? op->gain : 1 };
+			      zr_gain(op->gain) };
 }
 
 /* word == NULL: nothing is dropped */

@@ -56,6 +56,7 @@ static void backward_row(const struct zr_op_rmsnorm_bwd *op, int64_t r, zr_real 
 		if (dgamma)
 			dgamma[c] += dy * xh;
 	}
+
 	mean /= (zr_real)width;
 	for (int64_t c = 0; c < width; c++) {
 		zr_real xh = zr_get(op->x, at + c, op->dtype) * rstd;

@@ -17,6 +17,7 @@ ZR_INLINE float row_squares(const void *x, int64_t width, int32_t dtype)
 		v = vload(x, c + ZR_W, dtype);
 		odd = vfma(v, v, odd);
 	}
+
 	for (; c < width; c += ZR_W) {
 		v = vload_n(x, c, dtype, vlanes(width - c));
 		even = vfma(v, v, even);

@@ -49,10 +49,14 @@ ZR_INLINE void zr_rng_block(const struct zr_rng *g, uint64_t block, uint32_t w[4
 /* Word of one element. */
 ZR_INLINE uint32_t zr_rng_word(const struct zr_rng *g, uint64_t element)
 {
-	uint32_t w[4];
+	uint32_t w[4], word;
 	zr_rng_block(g, element / 4, w);
 	/* registers have no index */
-	return element & 2 ? (element & 1 ? w[3] : w[2]) : (element & 1 ? w[1] : w[0]);
+	if (element & 2)
+		word = element & 1 ? w[3] : w[2];
+	else
+		word = element & 1 ? w[1] : w[0];
+	return word;
 }
 
 /* N(0,1) from two words: Box-Muller, the radius from a in (0, 1), the angle from b. |result| <

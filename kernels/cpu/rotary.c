@@ -19,6 +19,7 @@ static void turn_head(const struct zr_op_rotary *op, int64_t at, int64_t dim, co
 		zr_put(op->out, at + i, op->dtype, zr_fma(a, cosine[i], -(b * sine[i])));
 		zr_put(op->out, at + half + i, op->dtype, zr_fma(b, cosine[i], a * sine[i]));
 	}
+
 	if (op->out != op->x)
 		memcpy(zr_at(op->out, at + dim, op->dtype), zr_at(op->x, at + dim, op->dtype),
 		       (size_t)((op->head_dim - dim) * zr_size(op->dtype)));
@@ -28,7 +29,7 @@ void ZR_SCALAR(rotary)(const struct zr_op_rotary *op, int64_t lo, int64_t hi)
 {
 	int64_t dim = op->rotary_dim ? op->rotary_dim : op->head_dim;
 	int64_t head = op->head_stride ? op->head_stride : op->head_dim;
-	zr_real cosine[ZR_ROTARY_PAIRS], sine[ZR_ROTARY_PAIRS], gain = op->gain != 0 ? op->gain : 1;
+	zr_real cosine[ZR_ROTARY_PAIRS], sine[ZR_ROTARY_PAIRS], gain = zr_gain(op->gain);
 
 	for (int64_t r = lo; r < hi; r++) {
 		for (int64_t i = 0; i < dim / 2; i++) {
@@ -37,6 +38,7 @@ void ZR_SCALAR(rotary)(const struct zr_op_rotary *op, int64_t lo, int64_t hi)
 			cosine[i] = zr_cos(a) * gain;
 			sine[i] = (op->flags & ZR_ROTARY_BACK ? -zr_sin(a) : zr_sin(a)) * gain;
 		}
+
 		for (int64_t h = 0; h < op->heads; h++)
 			turn_head(op, r * op->stride + h * head, dim, cosine, sine);
 	}

@@ -12,7 +12,7 @@ struct angles {
 
 static void fill(const struct zr_op_rotary *op, int64_t half, int64_t position, struct angles *t)
 {
-	const float gain = op->gain != 0 ? op->gain : 1;
+	const float gain = zr_gain(op->gain);
 
 	for (int64_t i = 0; i < half; i++) {
 		float a = (float)position * op->frequency[i], sine = zr_sin(a);

@@ -26,6 +26,7 @@ void ZR_SIMD(round_stochastic)(const struct zr_op_round_stochastic *op, int64_t 
 			vhstore_n(op->dst + i + k,
 				  vnarrow_with(vload_n(op->src, i + k, ZR_F32, lanes), add), lanes);
 		}
+
 		i += n;
 	}
 }

@@ -87,6 +87,7 @@ ZR_INLINE void zr_route_token_bwd(const struct zr_op_route_bwd *op, int64_t r)
 			g += zr_route_pull(op, e);
 		dlogits[e] = p[e] * g;
 	}
+
 	for (int64_t j = 0; j < op->k; j++)
 		dlogits[ids[j]] += weights[j] * (normalise ? dweights[j] - mean : dweights[j]);
 }

@@ -164,6 +164,12 @@ ZR_INLINE void *zr_at(const void *p, int64_t i, int32_t dtype)
 	return (char *)(uintptr_t)p + i * zr_size(dtype);
 }
 
+/* A factor of an operation: 0 stands for 1. */
+ZR_INLINE float zr_gain(float gain)
+{
+	return gain != 0 ? gain : 1;
+}
+
 /* Rows of `width` elements that lie `stride` apart, both 0: no gaps. Where element i lies; and the
  * element after the last one of its row, or hi, whichever is first. */
 ZR_INLINE int64_t zr_apart(int64_t i, int64_t width, int64_t stride)

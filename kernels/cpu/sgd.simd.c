@@ -24,6 +24,7 @@ ZR_INLINE void update(const struct zr_op_sgd *op, const struct lanes *f, int64_t
 		if (op->nesterov)
 			d = g + f->mu * d;
 	}
+
 	p = p - f->lr * d;
 	vstore_n(op->master, i, ZR_F32, p, n);
 	if (lowp)

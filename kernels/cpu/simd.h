@@ -288,6 +288,7 @@ ZR_INLINE void vrng(const struct zr_rng *g, uint64_t block, vi out[4])
 		k0 += ZR_PHILOX_W0;
 		k1 += ZR_PHILOX_W1;
 	}
+
 	vi_interleave4(c0, c1, c2, c3, out);
 }
 

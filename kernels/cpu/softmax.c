@@ -30,6 +30,7 @@ zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, 
 		if (backward)
 			x[j] = e;
 	}
+
 	sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
 	      ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 	loss += zr_ln(sum);

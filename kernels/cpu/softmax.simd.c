@@ -13,6 +13,7 @@ static float row_max(const float *x, int64_t n)
 	vf m[SUMS];
 	int64_t j = 0;
 	int i;
+
 	for (i = 0; i < SUMS; i++)
 		m[i] = vset(x[0]);
 	for (; j + SUMS * ZR_W <= n; j += SUMS * ZR_W)
@@ -31,6 +32,7 @@ ZR_INLINE float row_exp(float *x, int64_t n, float max, const int store)
 	vf s[SUMS], e, c = vset(max);
 	int64_t j = 0;
 	int i;
+
 	for (i = 0; i < SUMS; i++)
 		s[i] = vset(0);
 	for (; j + SUMS * ZR_W <= n; j += SUMS * ZR_W)
@@ -66,6 +68,7 @@ float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int ba
 	float max = row_max(x, vocabulary), loss = max - x[target], sum;
 	if (!backward)
 		return loss + zr_ln(row_exp(x, vocabulary, max, 0));
+
 	sum = row_exp(x, vocabulary, max, 1);
 	row_scale(x, vocabulary, scale / sum);
 	x[target] -= scale;

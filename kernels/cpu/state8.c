@@ -8,15 +8,13 @@
 void ZR_SCALAR(state8_get)(const void *codes, int root, float *x, int64_t lo, int64_t hi)
 {
 	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP)
-		zr_get8(codes, i, hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP,
-			root, x + (i - lo));
+		zr_get8(codes, i, zr_group8(i, hi), root, x + (i - lo));
 }
 
 void ZR_SCALAR(state8_put)(void *codes, int root, const float *x, int64_t lo, int64_t hi)
 {
 	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP)
-		zr_put8(codes, i, hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP,
-			root, x + (i - lo));
+		zr_put8(codes, i, zr_group8(i, hi), root, x + (i - lo));
 }
 
 void ZR_SCALAR(random_words)(const struct zr_rng *rng, uint32_t *w, int64_t lo, int64_t hi)

@@ -10,6 +10,7 @@ ZR_INLINE void get_signed(const void *codes, float *x, int64_t i)
 {
 	struct groups8 scale = vgroups8(vscales8(zr_scale8(codes, i)));
 	const uint8_t *code = zr_codes8(codes, i);
+
 	for (int k = 0; k < ZR_SOME8; k += ZR_MOMENT8_GROUP) {
 		vf y[ZR_V8];
 		vgroup_signed8(y, code + k, scale.x[k / ZR_MOMENT8_GROUP]);
@@ -31,6 +32,7 @@ ZR_INLINE void get_root(const void *codes, float *x, int64_t i)
 ZR_INLINE v8 put_scales(void *codes, const float *x, int64_t i)
 {
 	vi most[ZR_GROUPS8];
+
 	for (int g = 0; g < ZR_GROUPS8; g++) {
 		vf y[ZR_V8];
 #pragma GCC unroll 4
@@ -56,17 +58,13 @@ ZR_INLINE void put_root(void *codes, const float *x, int64_t i)
 	vput_root8(zr_codes8(codes, i), root, scale);
 }
 
-/* The groups that are left at either end of a range. */
-ZR_INLINE int few(int64_t i, int64_t hi)
-{
-	return hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP;
-}
-
 void ZR_SIMD(state8_get)(const void *codes, int root, float *x, int64_t lo, int64_t hi)
 {
 	int n;
+
 	for (int64_t i = lo; i < hi; i += n) {
-		n = vsome8(i, hi) == ZR_SOME8 ? ZR_SOME8 : few(i, hi);
+		/* group by group at either end of the range */
+		n = vsome8(i, hi) == ZR_SOME8 ? ZR_SOME8 : zr_group8(i, hi);
 		if (n < ZR_SOME8)
 			zr_get8(codes, i, n, root, x + (i - lo));
 		else if (root)
@@ -79,8 +77,10 @@ void ZR_SIMD(state8_get)(const void *codes, int root, float *x, int64_t lo, int6
 void ZR_SIMD(state8_put)(void *codes, int root, const float *x, int64_t lo, int64_t hi)
 {
 	int n;
+
 	for (int64_t i = lo; i < hi; i += n) {
-		n = vsome8(i, hi) == ZR_SOME8 ? ZR_SOME8 : few(i, hi);
+		/* group by group at either end of the range */
+		n = vsome8(i, hi) == ZR_SOME8 ? ZR_SOME8 : zr_group8(i, hi);
 		if (n < ZR_SOME8)
 			zr_put8(codes, i, n, root, x + (i - lo));
 		else if (root)

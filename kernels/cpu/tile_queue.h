@@ -82,9 +82,11 @@ ZR_INLINE void step(struct queue *q)
 		TILE_MULTIPLY_ADD(2, 5, 6);
 		TILE_MULTIPLY_ADD(3, 5, 7);
 	}
+
 	q->left--;
 	if (++q->done < p->blocks)
 		return;
+
 	q->done = 0;
 	q->c = p->c;
 	q->ldc = p->ldc;
@@ -106,6 +108,7 @@ static inline void finish(struct queue *q)
 		TILE_STORE(2, q->c + COL * q->ldc, bytes);
 		TILE_STORE(3, q->c + COL * q->ldc + COL, bytes);
 	}
+
 	q->c = NULL;
 	q->n = q->at = 0;
 }

@@ -69,7 +69,15 @@ ZR_INLINE struct lion_factors lion_factors(const struct zr_op_lion *op)
 
 ZR_INLINE zr_real lion_sign(zr_real x)
 {
-	return x > 0 ? 1 : x < 0 ? -1 : x; /* NaN stays */
+	zr_real sign;
+
+	if (x > 0)
+		sign = 1;
+	else if (x < 0)
+		sign = -1;
+	else
+		sign = x; /* 0 or NaN */
+	return sign;
 }
 
 ZR_INLINE zr_real lion_update(const struct lion_factors *f, zr_real p, zr_real grad, zr_real *m)
