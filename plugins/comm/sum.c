@@ -53,16 +53,34 @@ struct sum {
 		name##_x e = p[4], f = p[5], g = p[6], h = p[7];                                   \
 		for (int32_t r = 1; r < s->ranks; r++) {                                           \
 			p = (const name##_at *)(s->from[r] + s->at + i);                           \
-			a += p[0], b += p[1], c += p[2], d += p[3];                                \
-			e += p[4], f += p[5], g += p[6], h += p[7];                                \
+			a += p[0];                                                                 \
+			b += p[1];                                                                 \
+			c += p[2];                                                                 \
+			d += p[3];                                                                 \
+			e += p[4];                                                                 \
+			f += p[5];                                                                 \
+			g += p[6];                                                                 \
+			h += p[7];                                                                 \
 		}                                                                                  \
 		name##_at *to = (name##_at *)(s->to + i);                                          \
 		if (s->stream) {                                                                   \
-			AROUND(to, 0, a), AROUND(to, 1, b), AROUND(to, 2, c), AROUND(to, 3, d);    \
-			AROUND(to, 4, e), AROUND(to, 5, f), AROUND(to, 6, g), AROUND(to, 7, h);    \
+			AROUND(to, 0, a);                                                          \
+			AROUND(to, 1, b);                                                          \
+			AROUND(to, 2, c);                                                          \
+			AROUND(to, 3, d);                                                          \
+			AROUND(to, 4, e);                                                          \
+			AROUND(to, 5, f);                                                          \
+			AROUND(to, 6, g);                                                          \
+			AROUND(to, 7, h);                                                          \
 		} else {                                                                           \
-			to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                \
-			to[4] = e, to[5] = f, to[6] = g, to[7] = h;                                \
+			to[0] = a;                                                                 \
+			to[1] = b;                                                                 \
+			to[2] = c;                                                                 \
+			to[3] = d;                                                                 \
+			to[4] = e;                                                                 \
+			to[5] = f;                                                                 \
+			to[6] = g;                                                                 \
+			to[7] = h;                                                                 \
 		}                                                                                  \
 	}                                                                                          \
 	static void name(const struct sum *s)                                                      \
@@ -166,7 +184,9 @@ void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *fro
 		return;
 	}
 	for (; s.at < bytes; s.at += CHUNK) {
-		s.bytes = bytes - s.at < CHUNK ? bytes - s.at : CHUNK;
+		s.bytes = CHUNK;
+		if (bytes - s.at < CHUNK)
+			s.bytes = bytes - s.at;
 		sum(dtype, &s);
 		for (int32_t k = 0; k < n_to; k++)
 			put(to[k] + s.at, acc, s.bytes, stream);

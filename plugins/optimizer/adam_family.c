@@ -29,7 +29,11 @@ static const struct zr_state codes[N_STATE] = {
 const struct zr_state *adam_states(struct zr_inst *inst, uint32_t *n)
 {
 	*n = N_STATE;
-	return inst->moment_dtype == ZR_U8 ? codes : inst->moment_dtype == ZR_BF16 ? narrow : wide;
+	if (inst->moment_dtype == ZR_U8)
+		return codes;
+	if (inst->moment_dtype == ZR_BF16)
+		return narrow;
+	return wide;
 }
 
 struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off,
@@ -64,6 +68,7 @@ int adam_step(struct zr_inst *inst, const struct zr_opt_step *s, int l2)
 	int rc = ZR_OK;
 	if (!ZR_HAS(s->ops, struct zr_ops, adamw) || !s->ops->adamw)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no adamw operation");
+
 	for (i = 0; i < s->n_seg && !rc; i++) {
 		struct zr_op_adamw op = adam_op(inst, s, ZR_SEG(s, i)->off, ZR_SEG(s, i)->n, l2);
 		rc = s->ops->adamw(s->ops, s->stream, &op);
@@ -87,6 +92,7 @@ int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
+
 	inst->h = h;
 	inst->moment_dtype = dtypes[o->states];
 	*out = inst;

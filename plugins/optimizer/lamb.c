@@ -120,10 +120,9 @@ static int lamb_partial(struct zr_inst *inst, const struct zr_opt_step *s, doubl
 				"partial: a segment of %lld elements is longer than a block of %d",
 				(long long)ZR_SEG(s, i)->n, ZR_BLOCK);
 	for (i = 0; i < s->n_seg && !rc; i = end) {
-		struct zr_op_lamb op;
 		end = run_end(s, i);
-		op = op_on(s, ZR_SEG(s, i)->off,
-			   (int64_t)(end - i - 1) * ZR_BLOCK + ZR_SEG(s, end - 1)->n);
+		int64_t n = (int64_t)(end - i - 1) * ZR_BLOCK + ZR_SEG(s, end - 1)->n;
+		struct zr_op_lamb op = op_on(s, ZR_SEG(s, i)->off, n);
 		op.block_norms = out + i * N_NORMS;
 		rc = s->ops->lamb_norms(s->ops, s->stream, &op);
 	}
@@ -136,6 +135,7 @@ static int lamb_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	int rc = device_lacks_lamb(inst, s->ops);
 	if (!rc && !s->partials)
 		rc = zr_fail(inst->h, ZR_ESTATE, "no norms of the parameters came with the step");
+
 	for (i = 0; i < s->n_seg && !rc; i++) {
 		struct zr_op_lamb op = op_on(s, ZR_SEG(s, i)->off, ZR_SEG(s, i)->n);
 		op.norms = s->partials + i * N_NORMS;

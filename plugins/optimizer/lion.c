@@ -49,7 +49,9 @@ struct zr_inst {
 static const struct zr_state *lion_states(struct zr_inst *inst, uint32_t *n)
 {
 	*n = 1;
-	return inst->moment_dtype == ZR_U8 ? codes : wide;
+	if (inst->moment_dtype == ZR_U8)
+		return codes;
+	return wide;
 }
 
 static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)

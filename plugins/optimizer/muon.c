@@ -104,7 +104,9 @@ static struct work lay_out(void *memory, const int64_t *dims)
 static uint64_t muon_whole_work(struct zr_inst *inst, const int64_t *dims, int32_t ndim)
 {
 	(void)inst;
-	return ndim == 2 ? lay_out(NULL, dims).bytes : ZR_WORK_REFUSED;
+	if (ndim != 2)
+		return ZR_WORK_REFUSED;
+	return lay_out(NULL, dims).bytes;
 }
 
 /* D[m, n] = op(a) op(b) of contiguous fp32 matrices. */
@@ -140,15 +142,19 @@ static int newton_schulz(const struct zr_opt_step *s, struct work *w, int64_t ro
 				       .gram = w->gram,
 				       .square = w->square };
 	float *x = w->x;
-	int rc = product(s, tall ? ZR_MM_TRANS_A : ZR_MM_TRANS_B, k, k, tall ? rows : cols, x, x,
-			 w->gram);
+	int rc;
+	if (tall)
+		rc = product(s, ZR_MM_TRANS_A, k, k, rows, x, x, w->gram);
+	else
+		rc = product(s, ZR_MM_TRANS_B, k, k, cols, x, x, w->gram);
 	if (!rc)
 		rc = product(s, 0, k, k, k, w->gram, w->gram, w->square);
 	if (!rc)
 		rc = s->ops->muon_factor(s->ops, s->stream, &f);
-	if (!rc)
-		rc = tall ? product(s, 0, rows, k, k, x, w->gram, w->next) :
-			    product(s, 0, k, cols, k, w->gram, x, w->next);
+	if (!rc && tall)
+		rc = product(s, 0, rows, k, k, x, w->gram, w->next);
+	else if (!rc)
+		rc = product(s, 0, k, cols, k, w->gram, x, w->next);
 	w->x = w->next;
 	w->next = x;
 	return rc;
@@ -158,7 +164,9 @@ static double scale(const struct muon_opts *o, double rows, double cols)
 {
 	if (o->adjust_lr_fn == MATCH_RMS_ADAMW)
 		return 0.2 * sqrt(rows > cols ? rows : cols);
-	return rows > cols ? sqrt(rows / cols) : 1;
+	if (rows > cols)
+		return sqrt(rows / cols);
+	return 1;
 }
 
 static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct work *w)
@@ -182,14 +190,16 @@ static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct
 		.sumsq = w->sumsq,
 		.lowp = piece_at(&s->lowp, seg->off),
 	};
+
 	int rc = s->ops->muon_momentum(s->ops, s->stream, &op);
 	if (!rc)
 		rc = s->ops->muon_normalize(s->ops, s->stream, &op);
 	for (i = 0; i < o->ns_steps && !rc; i++)
 		rc = newton_schulz(s, w, rows, cols);
-	op.x = w->x;
 	if (rc)
 		return rc;
+
+	op.x = w->x;
 	return s->ops->muon_update(s->ops, s->stream, &op);
 }
 

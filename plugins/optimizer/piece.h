@@ -11,7 +11,9 @@
 /* Element `off` of a buffer of fp32; NULL if the buffer is absent. */
 static inline float *piece_f32(const struct zr_buf *b, int64_t off)
 {
-	return b->data ? (float *)b->data + off : NULL;
+	if (!b->data)
+		return NULL;
+	return (float *)b->data + off;
 }
 
 /* The same for any type; without a type for moments in 8 bits, whose block starts at `off`. */
@@ -28,13 +30,17 @@ static inline void *piece_at(const struct zr_buf *b, int64_t off)
  * are, or NULL. */
 static inline int32_t piece_rem_bits(const struct zr_opt_step *s)
 {
-	return ZR_HAS(s, struct zr_opt_step, rem) ? (int32_t)s->rem_bits : 0;
+	if (!ZR_HAS(s, struct zr_opt_step, rem))
+		return 0;
+	return (int32_t)s->rem_bits;
 }
 
 static inline void *piece_rem(const struct zr_opt_step *s, int64_t off)
 {
 	int32_t bits = piece_rem_bits(s);
-	return bits ? (char *)s->rem + off * bits / 8 : NULL;
+	if (!bits)
+		return NULL;
+	return (char *)s->rem + off * bits / 8;
 }
 
 #endif

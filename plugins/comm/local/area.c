@@ -111,7 +111,9 @@ static int all_joined(struct zr_inst *c, uint32_t level)
 		_Atomic uint32_t *joined = &c->area->seat[r].joined;
 		uint32_t seen;
 		while ((seen = atomic_load(joined)) < level) {
-			int rc = zl_is_aborted(c) ? zl_stopped(c) : zl_check_alive(c, r);
+			int rc = zl_aborted(c);
+			if (!rc)
+				rc = zl_check_alive(c, r);
 			if (rc)
 				return rc;
 			if (zl_now() - start > c->o->timeout)
@@ -157,11 +159,12 @@ static int reads_others(struct zr_inst *c)
 {
 	for (int32_t r = 0; r < c->world; r++) {
 		struct seat *s = &c->area->seat[r];
+		if (atomic_load(&s->pid) == c->pid)
+			continue;
+
 		uint64_t got = ~c->nonce;
 		struct iovec here = { &got, sizeof got },
 			     there = { (void *)(uintptr_t)atomic_load(&s->probe), sizeof got };
-		if (atomic_load(&s->pid) == c->pid)
-			continue;
 		if (c->o->cross_read ||
 		    process_vm_readv(atomic_load(&s->pid), &here, 1, &there, 1, 0) != sizeof got ||
 		    got != c->nonce)
@@ -191,8 +194,12 @@ static void touch_lane(struct seat *mine)
 
 int zl_join(struct zr_inst *c)
 {
+	int rc;
 	lay_out(c);
-	int rc = c->rank ? open_area(c) : make_area(c);
+	if (c->rank)
+		rc = open_area(c);
+	else
+		rc = make_area(c);
 	if (rc)
 		return rc;
 

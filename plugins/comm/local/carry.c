@@ -10,12 +10,18 @@
 
 #define UNIT 16 /* bytes: segments begin at multiples of it */
 
+/* Whether what a rank sends has a part for each rank. */
+static int sends_parts(int32_t kind)
+{
+	return kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_TO_ALL;
+}
+
 /* Bytes of what every rank sends of a segment. */
 static uint64_t sent_bytes(int32_t kind, int32_t ranks, uint64_t bytes)
 {
-	return kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_TO_ALL ?
-		       bytes * (uint64_t)ranks :
-		       bytes;
+	if (sends_parts(kind))
+		return bytes * (uint64_t)ranks;
+	return bytes;
 }
 
 /* The place in a payload of the segment after one that begins at `at`. */
@@ -29,15 +35,18 @@ uint64_t zl_carried_bytes(const struct zr_comm_op *op, int32_t ranks)
 	uint64_t all = 0, esz = comm_dtype_bytes(op->dtype);
 	for (int32_t i = 0; i < op->n_seg && all <= CARRIED; i++)
 		all = after(all, sent_bytes(op->kind, ranks, (uint64_t)op->seg[i].count * esz));
-	return op->kind < ZR_COMM_BARRIER && all <= CARRIED ? all : 0;
+	if (op->kind >= ZR_COMM_BARRIER || all > CARRIED)
+		return 0;
+	return all;
 }
 
 /* Of a rank's operation. */
 static char *payload_of(struct lane *l, const struct slot *own, uint32_t seq)
 {
 	struct mark *m = mark_of(l, seq);
-	const int fits = own->carries <= (int32_t)sizeof m->data;
-	return fits ? m->data : l->payload + own->payload % PAYLOAD;
+	if (own->carries <= (int32_t)sizeof m->data)
+		return m->data;
+	return l->payload + own->payload % PAYLOAD;
 }
 
 void zl_carry(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, uint32_t seq)
@@ -60,13 +69,11 @@ void zl_carry(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, ui
 static void move(const struct slot *s, const char *const *from, int32_t ranks, int32_t rank,
 		 char *to, uint64_t bytes)
 {
-	const uint64_t own = (uint64_t)rank * bytes;
+	const uint64_t own = sends_parts(s->kind) ? (uint64_t)rank * bytes : 0;
 	const char *part[MAX_RANKS];
 	for (int32_t r = 0; r < ranks; r++)
-		part[r] = from[r] +
-			  (s->kind == ZR_COMM_REDUCE_SCATTER || s->kind == ZR_COMM_ALL_TO_ALL ?
-				   own :
-				   0);
+		part[r] = from[r] + own;
+
 	switch (s->kind) {
 	case ZR_COMM_ALL_GATHER:
 	case ZR_COMM_ALL_TO_ALL:
@@ -92,8 +99,8 @@ static uint64_t received(const struct slot *s, const struct group *g, int64_t co
 		return others * bytes;
 
 	part = (uint64_t)zl_part(count, g->size) * esz;
-	lo = part * (uint64_t)g->rank < bytes ? part * (uint64_t)g->rank : bytes;
-	hi = lo + part < bytes ? lo + part : bytes;
+	lo = zl_least(part * (uint64_t)g->rank, bytes);
+	hi = zl_least(lo + part, bytes);
 	return others * (hi - lo) + bytes - (hi - lo);
 }
 
@@ -107,6 +114,7 @@ void zl_carry_move(struct zr_inst *c, const struct pend *p)
 	uint64_t sent = 0;
 	for (int32_t r = 0; r < g->size; r++) /* payloads lie alike on all ranks */
 		from[r] = payload_of(lane_of(c, p->group, r), s, p->seq);
+
 	for (int32_t i = 0; i < s->n_seg; i++) {
 		const struct shared_seg *seg = seg_of(own, s, i);
 		const uint64_t bytes = (uint64_t)seg->count * esz;

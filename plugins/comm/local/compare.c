@@ -63,7 +63,9 @@ static int32_t common_of(const struct zr_inst *c, const struct pend *p, int32_t 
 	const int32_t own = c->group[p->group].rank;
 	if (is_common(c, p, own))
 		return own;
-	return is_common(c, p, peer) ? peer : -1;
+	if (is_common(c, p, peer))
+		return peer;
+	return -1;
 }
 
 /* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
@@ -86,11 +88,16 @@ static int say_difference(struct zr_inst *c, const struct pend *p, int32_t peer,
 			  int32_t common)
 {
 	const struct group *g = &c->group[p->group];
-	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
+	int32_t low = g->rank, high = peer;
+	if (peer < g->rank) {
+		low = peer;
+		high = g->rank;
+	}
 	const struct lane *a = lane_of(c, p->group, low), *b = lane_of(c, p->group, high);
 	char first[300], second[300], others[64] = "";
 	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
 	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
+
 	if (common >= 0)
 		snprintf(others, sizeof others, "; all others call what rank %d calls",
 			 rank_in_world(g, common));
@@ -135,12 +142,16 @@ int zl_compare(struct zr_inst *c, const struct pend *p)
 	const struct group *g = &c->group[p->group];
 	const uint64_t own = mark_of(lane_of(c, p->group, g->rank), p->seq)->sign;
 	for (int32_t r = 0; r < g->size; r++) {
-		const int same = mark_of(lane_of(c, p->group, r), p->seq)->sign == own;
-		const char *what = same ? NULL : differ(c, p, g->rank, r);
+		if (mark_of(lane_of(c, p->group, r), p->seq)->sign == own)
+			continue;
+
+		const char *what = differ(c, p, g->rank, r);
 		if (what)
 			return say_difference(c, p, r, what, common_of(c, p, r));
 	}
 
 	const struct lane *l = lane_of(c, p->group, g->rank);
-	return slot_of(l, p->seq)->kind == COMM_EXCHANGE ? compare_pairs(c, p) : 0;
+	if (slot_of(l, p->seq)->kind == COMM_EXCHANGE)
+		return compare_pairs(c, p);
+	return 0;
 }

@@ -200,12 +200,19 @@ struct zr_inst {
 	int n_regions;
 };
 
+static inline uint64_t zl_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 #define FETCH 65536u /* bytes of another process that a sum reads at a time */
 
 /* The number in the world of a rank of the group. */
 static inline int32_t rank_in_world(const struct group *g, int32_t rank_in_group)
 {
-	return g->ranks ? g->ranks[rank_in_group] : g->first + rank_in_group;
+	if (g->ranks)
+		return g->ranks[rank_in_group];
+	return g->first + rank_in_group;
 }
 
 static inline struct lane *lane_of(const struct zr_inst *c, int32_t group, int32_t rank_in_group)
@@ -274,6 +281,8 @@ int zl_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(print
 /* fails the call in progress with the reason of the abort */
 int zl_stopped(struct zr_inst *c);
 int zl_is_aborted(const struct zr_inst *c);
+/* zl_stopped if a rank has aborted, else 0 */
+int zl_aborted(struct zr_inst *c);
 /* sets an own word, wakes its sleepers */
 void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value);
 /* makes this process take part in barriers of memory that others ask for; 0: it cannot */

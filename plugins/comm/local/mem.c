@@ -36,13 +36,16 @@ static int meet(struct zr_inst *c, uint64_t bytes)
 
 static int map_file(struct zr_inst *c, struct region *r)
 {
-	void *m = c->area ? mmap(NULL, region_bytes(c, r), PROT_READ | PROT_WRITE, MAP_SHARED,
-				 c->fd, (off_t)r->at) :
-			    mmap(NULL, region_bytes(c, r), PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const size_t bytes = region_bytes(c, r);
+	void *m;
+	if (c->area)
+		m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, (off_t)r->at);
+	else
+		m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(c->h, ZR_ENOMEM, "cannot map %llu bytes of shared memory: %s",
-			       (unsigned long long)region_bytes(c, r), strerror(errno));
+			       (unsigned long long)bytes, strerror(errno));
+
 	r->base = m;
 	return 0;
 }
@@ -54,7 +57,8 @@ static int32_t first_of_process(struct zr_inst *c, int32_t *many)
 	*many = 0;
 	for (int32_t r = node_of(c)->first; r < node_of(c)->first + node_of(c)->size; r++)
 		if (atomic_load(&c->area->seat[r].pid) == c->pid) {
-			first = first < 0 ? r : first;
+			if (first < 0)
+				first = r;
 			++*many;
 		}
 	return first;
@@ -94,25 +98,32 @@ static int map_together(struct zr_inst *c, struct region *r)
 	int rc = agree_on_place(c, r);
 	if (!rc && first == c->rank)
 		rc = map_file(c, r);
-	if (!rc && first == c->rank) {
+	if (rc) {
+		if (!zl_is_aborted(c))
+			zl_abort(c, "mem_alloc failed on another rank");
+		return rc;
+	}
+
+	if (first == c->rank) {
 		atomic_store(&m->users, many);
 		atomic_store(&m->base, r->base);
-	} else if (rc && !zl_is_aborted(c)) {
-		zl_abort(c, "mem_alloc failed on another rank");
 	}
-	if (!rc)
-		rc = meet(c, r->bytes);
-	if (!rc)
-		r->base = atomic_load(&m->base);
-	return rc;
+	rc = meet(c, r->bytes);
+	if (rc)
+		return rc;
+
+	r->base = atomic_load(&m->base);
+	return 0;
 }
 
 /* A node of one rank. */
 static int map_alone(struct zr_inst *c, struct region *r)
 {
-	int rc = c->area ? take_place(c, r) : 0;
-	if (rc)
-		return rc;
+	if (c->area) {
+		int rc = take_place(c, r);
+		if (rc)
+			return rc;
+	}
 	return map_file(c, r);
 }
 
@@ -126,7 +137,11 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 			       (unsigned long long)bytes);
 
 	*r = (struct region){ .bytes = bytes, .stride = (bytes / ALIGN + 1) * ALIGN };
-	int rc = node_of(c)->size == 1 ? map_alone(c, r) : map_together(c, r);
+	int rc;
+	if (node_of(c)->size == 1)
+		rc = map_alone(c, r);
+	else
+		rc = map_together(c, r);
 	if (rc)
 		return rc;
 
@@ -137,12 +152,14 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 
 static void unmap(struct zr_inst *c, struct region *r)
 {
-	int32_t many, first = c->area ? first_of_process(c, &many) : 0;
+	int32_t many, first = 0;
 	uint64_t own = r->at + (uint64_t)node_of(c)->rank * r->stride;
 	zl_views_free(r);
-	if (c->area) /* the pages go now, not when the last process ends */
+	if (c->area) { /* the pages go now, not when the last process ends */
+		first = first_of_process(c, &many);
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own,
 				 (off_t)r->stride);
+	}
 	if (node_of(c)->size == 1 ||
 	    atomic_fetch_sub(&c->process->maps[first * REGIONS + (r - c->region)].users, 1) == 1)
 		munmap(r->base, region_bytes(c, r));

@@ -46,7 +46,7 @@ static void fetch(struct zr_inst *c, pid_t pid, const char *from, char *to, uint
 static void copy_piece(void *arg, int64_t item, int32_t worker)
 {
 	struct job *j = arg;
-	uint64_t at = (uint64_t)item * PIECE, n = j->bytes - at < PIECE ? j->bytes - at : PIECE;
+	uint64_t at = (uint64_t)item * PIECE, n = zl_least(PIECE, j->bytes - at);
 	(void)worker;
 	if (j->from->pid)
 		fetch(j->c, j->from->pid, j->from->p + at, j->to + at, n);
@@ -78,9 +78,9 @@ static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 static void sum_piece(void *arg, int64_t item, int32_t worker)
 {
 	struct job *j = arg;
-	uint64_t at = (uint64_t)item * PIECE, end = j->bytes - at < PIECE ? j->bytes : at + PIECE;
+	uint64_t at = (uint64_t)item * PIECE, end = zl_least(j->bytes, at + PIECE);
 	for (; at < end; at += FETCH)
-		sum_chunk(j, at, end - at < FETCH ? end - at : FETCH, worker);
+		sum_chunk(j, at, zl_least(FETCH, end - at), worker);
 }
 
 static void run(struct job *j)
@@ -156,11 +156,16 @@ struct view {
 static struct source source_at(const struct zr_inst *c, int32_t world_rank, uint64_t raw,
 			       uint64_t at, uint64_t offset)
 {
-	const char *here = at ? zl_mem_here(c, at) : NULL;
-	pid_t pid = atomic_load(&c->area->seat[world_rank].pid);
+	const char *here = NULL;
+	if (at)
+		here = zl_mem_here(c, at);
 	if (here)
 		return (struct source){ here + offset, 0 };
-	return (struct source){ (const char *)(uintptr_t)raw + offset, pid == c->pid ? 0 : pid };
+
+	pid_t pid = atomic_load(&c->area->seat[world_rank].pid);
+	if (pid == c->pid)
+		pid = 0;
+	return (struct source){ (const char *)(uintptr_t)raw + offset, pid };
 }
 
 /* Byte `offset` of what rank r of the group sends. */
@@ -201,8 +206,8 @@ static void sum(const struct view *v, uint64_t offset, char *const *to, int32_t 
 static void part_of(const struct view *v, int32_t r, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t part = (uint64_t)zl_part(v->seg->count, v->g->size) * v->esz;
-	*lo = part * (uint64_t)r < v->bytes ? part * (uint64_t)r : v->bytes;
-	*hi = *lo + part < v->bytes ? *lo + part : v->bytes;
+	*lo = zl_least(part * (uint64_t)r, v->bytes);
+	*hi = zl_least(*lo + part, v->bytes);
 }
 
 /* Whether every rank can write the results of all: memory of mem_alloc is mapped by everybody. */

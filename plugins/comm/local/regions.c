@@ -16,10 +16,11 @@ void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t ra
 		struct region *r = &c->region[k];
 		uint64_t off = (uint64_t)((uintptr_t)mine - (uintptr_t)r->base) -
 			       (uint64_t)node->rank * r->stride;
-		if (r->base && off < r->stride) /* in the own range */
-			return there >= 0 && there < node->size ?
-				       r->base + (uint64_t)there * r->stride + off :
-				       NULL;
+		if (!r->base || off >= r->stride) /* not in the own range */
+			continue;
+		if (there < 0 || there >= node->size)
+			return NULL;
+		return r->base + (uint64_t)there * r->stride + off;
 	}
 	return NULL;
 }

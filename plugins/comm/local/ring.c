@@ -23,7 +23,8 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct group *g = &c->group[op->group];
 	uint64_t bytes = comm_dtype_bytes(op->dtype);
-	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0 || op->n_seg > SEGS / 4)
+	const int32_t most = op->kind == ZR_COMM_BARRIER ? 0 : SEGS / 4;
+	if (op->n_seg < 0 || op->n_seg > most)
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", comm_kind_name(op->kind),
 			       op->n_seg);
 	if (op->n_seg && !bytes)
@@ -97,8 +98,13 @@ static int has_room(struct zr_inst *c, int32_t group, int32_t n, uint64_t payloa
 	if (end > c->seg_end[k] || *head + payload > c->payload_end[k]) {
 		uint32_t posted = c->posted[k], behind = most_behind(c, group);
 		const struct slot *oldest = slot_of(own, posted - behind + 1);
-		c->seg_end[k] = SEGS + (behind ? oldest->first_seg : c->seg_head[k]);
-		c->payload_end[k] = PAYLOAD + (behind ? oldest->payload : *head);
+		uint64_t first_seg = c->seg_head[k], payload = *head;
+		if (behind) {
+			first_seg = oldest->first_seg;
+			payload = oldest->payload;
+		}
+		c->seg_end[k] = SEGS + first_seg;
+		c->payload_end[k] = PAYLOAD + payload;
 	}
 	return end <= c->seg_end[k] && *head + payload <= c->payload_end[k];
 }
@@ -108,8 +114,12 @@ static void seg_bytes(const struct zr_comm_op *op, int32_t ranks, int64_t count,
 		      uint64_t *recv)
 {
 	uint64_t n = (uint64_t)count * comm_dtype_bytes(op->dtype), all = n * (uint64_t)ranks;
-	*send = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
-	*recv = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
+	*send = n;
+	*recv = n;
+	if (op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL)
+		*send = all;
+	if (op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL)
+		*recv = all;
 }
 
 static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l,
@@ -130,8 +140,11 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 					   .count = from->count };
 		if (s->carries)
 			continue;
-		to->send_at = across ? 0 : zl_mem_at(c, from->send, send);
-		to->recv_at = across ? 0 : zl_mem_at(c, from->recv, recv);
+
+		if (!across) {
+			to->send_at = zl_mem_at(c, from->send, send);
+			to->recv_at = zl_mem_at(c, from->recv, recv);
+		}
 		if (from->count && ((read_send && !to->send_at) || (read_recv && !to->recv_at)))
 			s->private = 1;
 	}
@@ -146,27 +159,39 @@ static void say_doing(struct zr_inst *c, const struct zr_comm_op *op)
 	atomic_store_explicit(&d->kind, op->kind | op->group << 8, memory_order_relaxed);
 }
 
-static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p,
-		     uint64_t carried)
+/* What the peers read of the operation, in the slot that its number has in the own ring. */
+static const struct slot *fill_slot(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l,
+				    uint32_t seq, uint64_t carried)
 {
-	int32_t k = op->group - ZR_GROUP_NODE;
-	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
-	*p = (struct pend){ .ticket = c->next, .seq = c->posted[k] + 1, .group = op->group };
-	struct slot *s = &l->slot[p->seq % RING];
+	const int32_t k = op->group - ZR_GROUP_NODE;
+	struct slot *s = &l->slot[seq % RING];
 	*s = (struct slot){ .kind = op->kind,
 			    .dtype = op->n_seg ? op->dtype : 0,
 			    .n_seg = op->n_seg,
 			    .tag = op->tag };
-	s->root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
+	if (op->kind == ZR_COMM_BROADCAST)
+		s->root = op->root;
 	s->first_seg = c->seg_head[k];
 	s->payload = c->payload_head[k];
 	s->carries = (int32_t)carried;
 	share_segments(c, op, l, s);
 	if (carried)
-		zl_carry(c, op, l, p->seq);
+		zl_carry(c, op, l, seq);
+	return s;
+}
+
+static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p,
+		     uint64_t carried)
+{
+	const int32_t k = op->group - ZR_GROUP_NODE;
+	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
+	*p = (struct pend){ .ticket = c->next, .seq = c->posted[k] + 1, .group = op->group };
+
+	const struct slot *s = fill_slot(c, op, l, p->seq, carried);
 	struct mark *m = mark_of(l, p->seq);
 	m->sign = zl_sign(op, s);
 	atomic_store_explicit(&m->seq, p->seq, memory_order_release);
+
 	c->payload_head[k] += carried;
 	c->seg_head[k] += (uint64_t)op->n_seg;
 	c->posted[k] = p->seq;
@@ -212,9 +237,12 @@ static int post_checked(struct zr_inst *c, const struct zr_comm_op *op, zr_ticke
 
 int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_op(c, op);
+	int rc = zl_aborted(c);
+	if (!rc)
+		rc = check_op(c, op);
 	if (rc)
 		return rc;
+
 	if (c->group[op->group].size == 1) {
 		alone(op);
 		*out = 0;
@@ -261,7 +289,9 @@ static void list_parts(const struct zr_comm_exchange *x, int32_t ranks, struct z
 
 int zl_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
 {
-	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_exchange(c, x);
+	int rc = zl_aborted(c);
+	if (!rc)
+		rc = check_exchange(c, x);
 	if (rc)
 		return rc;
 
@@ -320,6 +350,7 @@ static int begin(struct zr_inst *c, struct pend *p)
 		rc = zl_move(c, p);
 	if (rc)
 		return rc;
+
 	if (s->kind == ZR_COMM_ALL_REDUCE && moves && !staged) {
 		p->stage = 1;
 		p->meet = ++c->sync[p->group - ZR_GROUP_NODE];
@@ -336,10 +367,10 @@ static int advance(struct zr_inst *c, struct pend *p, int block)
 	int rc;
 	if (p->stage == 0) {
 		rc = zl_reach(c, p, POSTED, p->seq, block);
-		if (rc > 0)
-			rc = begin(c, p) < 0 ? -1 : 1;
-		if (rc <= 0)
-			return rc < 0 ? ZR_EPEER : 0;
+		if (rc == 0)
+			return 0;
+		if (rc < 0 || begin(c, p) < 0)
+			return ZR_EPEER;
 	}
 
 	if (p->stage == 1) {
@@ -372,7 +403,9 @@ static int complete(struct zr_inst *c, struct pend *p, int block)
 		if (rc <= 0)
 			return rc;
 	}
-	return is_read(c, p) ? zl_reach(c, p, DONE, p->seq, block) : 1;
+	if (is_read(c, p))
+		return zl_reach(c, p, DONE, p->seq, block);
+	return 1;
 }
 
 static int enter(struct zr_inst *c, zr_ticket t, struct pend **p)

@@ -41,7 +41,7 @@ static uint64_t stretch(const struct pass *s, int32_t k, uint64_t offset, uint64
 		end = s->total;
 	if (lo >= end)
 		return 0;
-	return end - lo < room ? end - lo : room;
+	return zl_least(end - lo, room);
 }
 
 static void put(const struct pass *s, uint64_t offset, uint64_t room)
@@ -130,10 +130,8 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 	s.stride = (uint64_t)zl_part(count, s.g->size) * esz;
 	s.total = (uint64_t)count * esz;
 	struct pass gather = s;
-	uint64_t own = (uint64_t)s.g->rank * s.stride < s.total ? (uint64_t)s.g->rank * s.stride :
-								  s.total;
 	s.parts = s.g->size;
-	s.recv += own;
+	s.recv += zl_least((uint64_t)s.g->rank * s.stride, s.total);
 	int rc = run_rounds(&s);
 	if (rc)
 		return rc;
@@ -199,7 +197,7 @@ static uint64_t bytes_in(const struct shared_seg *seg, uint64_t esz, uint64_t of
 	if (offset >= bytes)
 		return 0;
 
-	return bytes - offset < room ? bytes - offset : room;
+	return zl_least(bytes - offset, room);
 }
 
 /* What goes to each rank, in the stretch of `room` bytes from offset. */
@@ -272,6 +270,7 @@ int zl_stage(struct zr_inst *c, const struct pend *p)
 
 	if (op->kind == COMM_EXCHANGE)
 		return exchange(c, p, l, op);
+
 	for (int32_t i = 0; i < op->n_seg && rc == 0; i++)
 		rc = segment(c, p, op, seg_of(l, op, i));
 	return rc;

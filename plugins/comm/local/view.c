@@ -71,13 +71,15 @@ static int map(struct zr_inst *c, struct view *v, uint64_t at, uint64_t stride, 
 		return no_map(c, ranks, bytes, errno);
 
 	v->base = m;
-	for (int32_t r = 0; r < ranks; r++)
-		if (mmap(v->base + (uint64_t)r * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
-			 c->fd, (off_t)(at + (uint64_t)r * stride)) == MAP_FAILED) {
+	for (int32_t r = 0; r < ranks; r++) {
+		m = mmap(v->base + (uint64_t)r * bytes, bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
+			 c->fd, (off_t)(at + (uint64_t)r * stride));
+		if (m == MAP_FAILED) {
 			int why = errno;
 			munmap(v->base, v->bytes);
 			return no_map(c, ranks, bytes, why);
 		}
+	}
 	return 0;
 }
 
@@ -91,6 +93,28 @@ static struct region *region_of(struct zr_inst *c, const void *mine, uint64_t by
 			return r;
 	}
 	return NULL;
+}
+
+/* A view of the group, of `bytes` bytes of each rank, those of this rank at r->base + off in the
+ * range of its first one. */
+static int add_view(struct zr_inst *c, struct region *r, const struct group *g, uint64_t off,
+		    uint64_t bytes, void **out)
+{
+	const uint64_t first = (uint64_t)(g->first - c->group[ZR_GROUP_NODE].first);
+	struct view *v = malloc(sizeof *v);
+	if (!v)
+		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+
+	*v = (struct view){ .next = r->views, .bytes = bytes * (uint64_t)g->size };
+	int rc = map(c, v, r->at + first * r->stride + off, r->stride, g->size);
+	if (rc) {
+		free(v);
+		return rc;
+	}
+
+	r->views = v;
+	*out = v->base;
+	return 0;
 }
 
 int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t group, void **out)
@@ -115,20 +139,7 @@ int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t gro
 		*out = (void *)(uintptr_t)mine;
 		return 0;
 	}
-	struct view *v = malloc(sizeof *v);
-	if (!v)
-		return zr_fail(c->h, ZR_ENOMEM, "no memory");
-
-	*v = (struct view){ .next = r->views, .bytes = bytes * (uint64_t)g->size };
-	int rc = map(c, v, r->at + (uint64_t)(g->first - node->first) * r->stride + off, r->stride,
-		     g->size);
-	if (rc) {
-		free(v);
-		return rc;
-	}
-	r->views = v;
-	*out = v->base;
-	return 0;
+	return add_view(c, r, g, off, bytes, out);
 }
 
 void zl_views_free(struct region *r)

@@ -74,6 +74,13 @@ int zl_stopped(struct zr_inst *c)
 	return zr_fail(c->h, ZR_EPEER, "%s", c->area->why);
 }
 
+int zl_aborted(struct zr_inst *c)
+{
+	if (zl_is_aborted(c))
+		return zl_stopped(c);
+	return 0;
+}
+
 int zl_stop(struct zr_inst *c, const char *fmt, ...)
 {
 	char why[sizeof c->area->why];
@@ -111,9 +118,26 @@ static int reached(_Atomic uint32_t *word, uint32_t target)
 	return (int32_t)(atomic_load_explicit(word, memory_order_acquire) - target) >= 0;
 }
 
+/* Ends all ranks, with what the dead one did last. */
+static int stop_of_dead(struct zr_inst *c, int32_t rank)
+{
+	struct seat *s = &c->area->seat[rank];
+	const struct zr_comm_tag tag = { atomic_load(&s->doing.step), atomic_load(&s->doing.op),
+					 atomic_load(&s->doing.unit) };
+	const int32_t kind = atomic_load(&s->doing.kind), pid = atomic_load(&s->pid);
+	const char *when = "after";
+	char what[256];
+	if (!kind)
+		return zl_stop(c, "rank %d (pid %d) died", rank, pid);
+
+	if (atomic_load(&s->doing.waiting))
+		when = "in";
+	zl_op_text(kind & 255, kind >> 8, &tag, what, sizeof what);
+	return zl_stop(c, "rank %d (pid %d) died %s %s", rank, pid, when, what);
+}
+
 int zl_check_alive(struct zr_inst *c, int32_t awaited)
 {
-	char what[256] = "";
 	if (awaited >= 0 && atomic_load(&c->area->seat[awaited].left))
 		return zl_stop(c, "rank %d has left; %s waits for it", awaited, zl_doing(c));
 	if (poll(c->watch, (nfds_t)c->world, 0) <= 0)
@@ -121,18 +145,9 @@ int zl_check_alive(struct zr_inst *c, int32_t awaited)
 
 	for (int32_t r = 0; r < c->world; r++) {
 		struct seat *s = &c->area->seat[r];
-		if (!(c->watch[r].revents & POLLIN) || (atomic_load(&s->left) && r != awaited))
-			continue;
-		struct zr_comm_tag tag = { atomic_load(&s->doing.step), atomic_load(&s->doing.op),
-					   atomic_load(&s->doing.unit) };
-		int32_t kind = atomic_load(&s->doing.kind);
-		if (kind)
-			zl_op_text(kind & 255, kind >> 8, &tag, what, sizeof what);
-		return zl_stop(c, "rank %d (pid %d) died%s%s", r, atomic_load(&s->pid),
-			       !kind                          ? "" :
-			       atomic_load(&s->doing.waiting) ? " in " :
-								" after ",
-			       what);
+		const int has_left = atomic_load(&s->left) && r != awaited;
+		if (c->watch[r].revents & POLLIN && !has_left)
+			return stop_of_dead(c, r);
 	}
 	return 0;
 }
@@ -150,6 +165,14 @@ static void relax(void)
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
 #endif
+}
+
+/* The word in which a waiter looks without sleeping: an announcement has one in its own line. */
+static _Atomic uint32_t *word_to_look_at(struct lane *l, enum word w, uint32_t target)
+{
+	if (w == POSTED)
+		return &mark_of(l, target)->seq;
+	return &l->word[w];
 }
 
 /* A short look without sleeping. Where there are more ranks than processors, the one that is
@@ -177,24 +200,27 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 {
 	struct lane *l = lane_of(c, p->group, rank);
 	int rc = 0;
-	if (look(c, w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
+	if (look(c, word_to_look_at(l, w, target), target))
 		return 1;
 
 	double asked = zl_now();
-	c->since = c->since > 0 ? c->since : asked;
+	if (c->since <= 0)
+		c->since = asked;
 	atomic_fetch_add(&l->sleepers, 1);
 	if (c->ordered)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+
 	while (!rc && !reached(&l->word[w], target)) {
 		double now = zl_now(), left = c->since + c->o->timeout - now;
 		uint32_t seen = atomic_load(&l->word[w]);
-		if (zl_is_aborted(c))
+		if (zl_is_aborted(c)) {
 			rc = zl_stopped(c);
-		else if (left <= 0)
+		} else if (left <= 0) {
 			rc = late(c, p, w, target);
-		else if (now - asked >= TICK &&
-			 (rc = zl_check_alive(c, rank_in_world(&c->group[p->group], rank))) == 0)
+		} else if (now - asked >= TICK) {
+			rc = zl_check_alive(c, rank_in_world(&c->group[p->group], rank));
 			asked = now;
+		}
 		if (!rc && (int32_t)(seen - target) < 0)
 			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);
 	}
@@ -211,13 +237,13 @@ int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t targ
 	for (int32_t i = 1; i < g->size; i++) {
 		int32_t rank = (g->rank + i) % g->size;
 		struct lane *l = lane_of(c, p->group, rank);
-		if (!block &&
-		    !reached(w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
-			return zl_is_aborted(c) ? zl_stopped(c) : 0;
-
-		int rc = block ? await(c, p, w, target, rank) : 1;
-		if (rc < 0)
-			return rc;
+		if (block) {
+			int rc = await(c, p, w, target, rank);
+			if (rc < 0)
+				return rc;
+		} else if (!reached(word_to_look_at(l, w, target), target)) {
+			return zl_aborted(c);
+		}
 	}
 	return 1;
 }

@@ -103,5 +103,7 @@ int zm_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 	memcpy(g->ranks, ranks, (size_t)n * sizeof *g->ranks);
 	g->rank = place;
 	g->size = n;
-	return c->world > 1 ? zm_group_split(c, g, ranks[0]) : 0;
+	if (c->world > 1)
+		return zm_group_split(c, g, ranks[0]);
+	return 0;
 }

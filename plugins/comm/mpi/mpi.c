@@ -21,6 +21,7 @@ static int mpi_start(struct zr_inst *c)
 
 		c->started = 1;
 	}
+
 	MPI_Query_thread(&level);
 	if (level < MPI_THREAD_SERIALIZED)
 		return zr_fail(c->h, ZR_ENOTSUP, "this MPI library does not work with threads");
@@ -131,6 +132,7 @@ static void mpi_free(struct zr_inst *c)
 		free(c->pend[i].counts);
 		c->h->release(c->h, c->pend[i].staging);
 	}
+
 	for (int k = 0; k < GROUPS; k++) {
 		c->h->release(c->h, c->group[k].pieces);
 		free(c->group[k].ranks);

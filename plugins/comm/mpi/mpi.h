@@ -161,7 +161,9 @@ static inline int zm_lets_others(const struct zm_pend *p)
 /* The number in the world of a rank of the group. */
 static inline int32_t zm_in_world(const struct zm_group *g, int32_t rank_in_group)
 {
-	return g->ranks ? g->ranks[rank_in_group] : g->first + rank_in_group;
+	if (g->ranks)
+		return g->ranks[rank_in_group];
+	return g->first + rank_in_group;
 }
 
 /* Whether the result of a reduce_scatter lies in what is sent. */

@@ -30,7 +30,9 @@ static int take(struct zr_inst *c, int32_t rank, const struct zm_note *n)
 	peer->note = *n;
 	peer->left |= n->what == NOTE_LEFT;
 	c->follows |= n->what == NOTE_STOPPED;
-	return n->what == NOTE_STOPPED ? zm_break(c, n->why) : 0;
+	if (n->what == NOTE_STOPPED)
+		return zm_break(c, n->why);
+	return 0;
 }
 
 /* Somebody has left without posting p. */
@@ -65,7 +67,9 @@ int zm_read_notes(struct zr_inst *c, const struct zm_pend *p)
 		if (!rc)
 			rc = take(c, st.MPI_SOURCE, &n);
 	}
-	return rc || !p ? rc : check_left(c, p);
+	if (rc || !p)
+		return rc;
+	return check_left(c, p);
 }
 
 static int all_left(const struct zr_inst *c)

@@ -24,7 +24,9 @@ uint64_t zm_piece_staging(const struct zm_group *g)
 
 static char *half_of(const struct zm_group *g, const struct zm_pend *p, const struct zm_piece *x)
 {
-	return g->pieces + (x == p->piece ? 0 : piece_bytes(g) * (uint64_t)g->size);
+	if (x == p->piece)
+		return g->pieces;
+	return g->pieces + piece_bytes(g) * (uint64_t)g->size;
 }
 
 /* Elements [x->at, x->at + x->n) of each rank's part of a segment. */
@@ -118,11 +120,14 @@ static void add(struct zr_inst *c, const struct zm_pend *p, const struct zm_piec
 
 int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p)
 {
-	int rc = p->begun ? 0 : zm_first_pieces(c, p), done;
-	if (rc)
-		return rc;
+	if (!p->begun) {
+		int rc = zm_first_pieces(c, p);
+		if (rc)
+			return rc;
+	}
 
 	for (struct zm_piece *x = &p->piece[p->turn]; x->n; x = &p->piece[p->turn]) {
+		int done, rc;
 		rc = zm_mpi_failed(c, MPI_Test(&x->req, &done, MPI_STATUS_IGNORE), "MPI_Ialltoall");
 		if (rc || !done)
 			return rc;

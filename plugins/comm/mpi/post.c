@@ -23,7 +23,7 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct zm_group *g = &c->group[op->group];
 	const char *kind = comm_kind_name(op->kind);
-	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0)
+	if (op->n_seg < 0 || (op->n_seg && op->kind == ZR_COMM_BARRIER))
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", kind, op->n_seg);
 	if (op->n_seg && !comm_dtype_bytes(op->dtype))
 		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", kind, op->dtype);
@@ -162,23 +162,41 @@ static void count_received(struct zr_inst *c, uint64_t bytes)
 	atomic_fetch_add_explicit(&c->received, bytes, memory_order_relaxed);
 }
 
+/* Bytes of the part that this rank adds, of parts of equal size but the last. */
+static uint64_t own_part(const struct zm_group *g, uint64_t part, uint64_t bytes)
+{
+	const uint64_t from = part * (uint64_t)g->rank;
+	if (from >= bytes)
+		return 0;
+	if (bytes - from < part)
+		return bytes - from;
+	return part;
+}
+
 /* An all_reduce goes through staging: what is sent in parts of equal size, and the parts that
  * came. */
 static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
 			    char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t esz = comm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz,
-		 all = part * (uint64_t)g->size;
-	uint64_t bytes = (uint64_t)s->count * esz, lo = part * (uint64_t)g->rank,
-		 own = lo >= bytes       ? 0 :
-		       bytes - lo < part ? bytes - lo :
-					   part;
+	const uint64_t esz = comm_dtype_bytes(p->own.dtype), bytes = (uint64_t)s->count * esz;
+	const uint64_t part = zm_part(s->count, g->size) * esz, all = part * (uint64_t)g->size;
+	const uint64_t own = own_part(g, part, bytes);
 	struct parts m = { .send = *staging, .recv = *staging + all, .bytes = part };
+
 	memcpy(*staging, s->send, bytes);
 	*staging += 2 * all;
 	count_received(c, (uint64_t)(g->size - 1) * own + bytes - own);
 	return start(c, p, ZR_COMM_ALL_TO_ALL, g->data, &m);
+}
+
+static MPI_Datatype mpi_type(int32_t dtype)
+{
+	if (dtype == ZR_F32)
+		return MPI_FLOAT;
+	if (dtype == ZR_F64)
+		return MPI_DOUBLE;
+	return MPI_INT64_T;
 }
 
 /* MPI's own reduction; a result that lies in what is sent comes there by way of staging. */
@@ -186,18 +204,17 @@ static int start_own_sum(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 			 char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	MPI_Datatype type = p->own.dtype == ZR_F32 ? MPI_FLOAT :
-			    p->own.dtype == ZR_F64 ? MPI_DOUBLE :
-						     MPI_INT64_T;
 	MPI_Request *req = &p->req[p->n_req++];
-	void *to = zm_sum_in_place(g, s, p->own.dtype) ? *staging : s->recv;
-	if (to == *staging)
+	void *to = s->recv;
+	if (zm_sum_in_place(g, s, p->own.dtype)) {
+		to = *staging;
 		*staging += (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
+	}
+
 	*req = MPI_REQUEST_NULL;
-	return zm_mpi_failed(c,
-			     MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM,
-						       g->data, req),
-			     "MPI_Ireduce_scatter_block");
+	int rc = MPI_Ireduce_scatter_block(s->send, to, (int)s->count, mpi_type(p->own.dtype),
+					   MPI_SUM, g->data, req);
+	return zm_mpi_failed(c, rc, "MPI_Ireduce_scatter_block");
 }
 
 static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
@@ -210,11 +227,16 @@ static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 	if (kind == ZR_COMM_ALL_REDUCE)
 		return start_all_reduce(c, p, s, staging);
 
-	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes :
-			  g->rank != m.root         ? bytes :
-						      0);
+	if (kind != ZR_COMM_BROADCAST)
+		count_received(c, (uint64_t)(g->size - 1) * bytes);
+	else if (g->rank != m.root)
+		count_received(c, bytes);
+
+	if (kind == ZR_COMM_REDUCE_SCATTER && p->in_pieces)
+		return 0;
 	if (kind == ZR_COMM_REDUCE_SCATTER)
-		return p->in_pieces ? 0 : start_own_sum(c, p, s, staging);
+		return start_own_sum(c, p, s, staging);
+
 	if (kind == ZR_COMM_ALL_GATHER && (char *)s->recv + (uint64_t)g->rank * bytes == s->send) {
 		m.send = MPI_IN_PLACE;
 	} else if (kind == ZR_COMM_BROADCAST && g->rank == m.root && s->send != s->recv) {
@@ -265,9 +287,11 @@ static struct zm_header header_of(const struct zr_comm_op *op, int32_t sums)
 			       .unit = op->tag.unit,
 			       .step = op->tag.step,
 			       .counts = 14695981039346656037u };
-	h.root = op->kind == ZR_COMM_BROADCAST      ? op->root :
-		 op->kind == ZR_COMM_REDUCE_SCATTER ? sums :
-						      0;
+	if (op->kind == ZR_COMM_BROADCAST)
+		h.root = op->root;
+	else if (op->kind == ZR_COMM_REDUCE_SCATTER)
+		h.root = sums;
+
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		h.total += op->seg[i].count;
 		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 1099511628211u;
@@ -283,23 +307,26 @@ static int in_pieces(const struct zr_inst *c, const struct zr_comm_op *op)
 
 static uint64_t staging_bytes(const struct zm_group *g, const struct zr_comm_op *op)
 {
-	uint64_t sum = 0;
-	for (int32_t i = 0; i < op->n_seg; i++)
-		sum += op->kind == ZR_COMM_ALL_REDUCE ?
-			       2 * zm_part(op->seg[i].count, g->size) * (uint64_t)g->size :
-		       op->kind == ZR_COMM_REDUCE_SCATTER &&
-				       zm_sum_in_place(g, &op->seg[i], op->dtype) ?
-			       (uint64_t)op->seg[i].count :
-			       0;
-	return sum * comm_dtype_bytes(op->dtype);
+	uint64_t elements = 0;
+	for (int32_t i = 0; i < op->n_seg; i++) {
+		const struct zr_comm_seg *s = &op->seg[i];
+		if (op->kind == ZR_COMM_ALL_REDUCE)
+			elements += 2 * zm_part(s->count, g->size) * (uint64_t)g->size;
+		else if (op->kind == ZR_COMM_REDUCE_SCATTER && zm_sum_in_place(g, s, op->dtype))
+			elements += (uint64_t)s->count;
+	}
+	return elements * comm_dtype_bytes(op->dtype);
 }
 
 /* Room that grows to the largest operation this place has had. */
 static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op *op)
 {
 	struct zm_group *g = &c->group[op->group];
-	int pieces = in_pieces(c, op);
-	uint64_t bytes = pieces ? 0 : staging_bytes(g, op);
+	const int pieces = in_pieces(c, op);
+	uint64_t bytes = 0;
+	if (!pieces)
+		bytes = staging_bytes(g, op);
+
 	if (!p->all)
 		p->all = malloc((size_t)c->world * sizeof *p->all);
 	if (op->n_seg > p->req_room) {
@@ -314,6 +341,7 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 	}
 	if (pieces && !g->pieces)
 		g->pieces = c->h->alloc(c->h, zm_piece_staging(g), "communication");
+
 	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes ||
 	    (pieces && !g->pieces))
 		return zr_fail(c->h, ZR_ENOMEM, "no memory for %s", comm_kind_name(op->kind));
@@ -325,10 +353,9 @@ int zm_announce(struct zr_inst *c, struct zm_pend *p)
 {
 	struct zm_group *g = &c->group[p->group];
 	p->seq = ++g->posted;
-	return zm_mpi_failed(c,
-			     MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all, sizeof p->own,
-					    MPI_BYTE, g->meet, &p->meet),
-			     "MPI_Iallgather");
+	int rc = MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all, sizeof p->own, MPI_BYTE,
+				g->meet, &p->meet);
+	return zm_mpi_failed(c, rc, "MPI_Iallgather");
 }
 
 static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op *op)
@@ -342,6 +369,7 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 	p->begun = 0;
 	p->seg = op->seg;
 	p->n_req = 0;
+
 	int rc = zm_announce(c, p);
 	for (int32_t i = 0; !rc && is_data(op->kind) && i < op->n_seg; i++)
 		if (op->seg[i].count)
@@ -356,7 +384,9 @@ int zm_enqueue(struct zr_inst *c, struct zm_pend *p)
 	for (int i = 0; i < c->n_sums; i++)
 		first &= c->pend[c->sums[i]].group != p->group;
 	c->sums[c->n_sums++] = (int32_t)(p - c->pend);
-	return first && p->in_pieces ? zm_first_pieces(c, p) : 0;
+	if (first && p->in_pieces)
+		return zm_first_pieces(c, p);
+	return 0;
 }
 
 struct zm_pend *zm_free_pend(struct zr_inst *c)
@@ -397,5 +427,7 @@ int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	*out = zm_ticket_for(c, p);
-	return op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces ? zm_enqueue(c, p) : 0;
+	if (op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces)
+		return zm_enqueue(c, p);
+	return 0;
 }

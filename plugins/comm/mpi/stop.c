@@ -37,7 +37,9 @@ int zm_note_sent(struct zr_inst *c)
 /* To all others; the note being sent must be free. */
 void zm_send_note(struct zr_inst *c, int32_t what)
 {
-	size_t bytes = what == NOTE_STOPPED ? sizeof c->note : offsetof(struct zm_note, why);
+	size_t bytes = offsetof(struct zm_note, why);
+	if (what == NOTE_STOPPED)
+		bytes = sizeof c->note;
 	c->note.what = what;
 	for (int k = 0; k < GROUPS; k++)
 		c->note.posted[k] = c->group[k].posted;

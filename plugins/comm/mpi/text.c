@@ -94,7 +94,11 @@ int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const ch
 	      int32_t common)
 {
 	const struct zm_group *g = &c->group[p->group];
-	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
+	int32_t low = g->rank, high = peer;
+	if (peer < g->rank) {
+		low = peer;
+		high = g->rank;
+	}
 	char first[300], second[300], others[64] = "";
 	header_text(&p->all[low], p->group, first, sizeof first);
 	header_text(&p->all[high], p->group, second, sizeof second);

@@ -22,13 +22,17 @@ static const char *difference(const struct zm_header *x, const struct zm_header 
 		return "the kind of operation";
 	if (x->step != y->step || x->op != y->op || x->unit != y->unit)
 		return "the place in the program";
+	if (x->root != y->root && x->kind == ZR_COMM_BROADCAST)
+		return "the root";
 	if (x->root != y->root)
-		return x->kind == ZR_COMM_BROADCAST ? "the root" : "[comm] sums";
+		return "[comm] sums";
 	if (x->dtype != y->dtype)
 		return "the type of elements";
 	if (x->n_seg != y->n_seg)
 		return "the number of segments";
-	return x->total != y->total || x->counts != y->counts ? "the number of elements" : NULL;
+	if (x->total != y->total || x->counts != y->counts)
+		return "the number of elements";
+	return NULL;
 }
 
 /* Whether all ranks but one call what `rank` calls. */
@@ -46,7 +50,9 @@ static int32_t common_of(const struct zr_inst *c, const struct zm_pend *p, int32
 	const int32_t own = c->group[p->group].rank;
 	if (is_common(c, p, own))
 		return own;
-	return is_common(c, p, peer) ? peer : -1;
+	if (is_common(c, p, peer))
+		return peer;
+	return -1;
 }
 
 /* All have posted: compares. */
@@ -71,8 +77,10 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 static int arrived(struct zr_inst *c, struct zm_pend *p)
 {
 	int done = 0;
-	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) :
-			    (done = 1, MPI_SUCCESS);
+	if (!p->n_req)
+		return 1;
+
+	int rc = MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE);
 	rc = zm_mpi_failed(c, rc, comm_kind_name(p->own.kind));
 	if (rc)
 		return rc;
@@ -88,7 +96,9 @@ static int has_second_half(const struct zm_pend *p)
 static int start_second_half(struct zr_inst *c, struct zm_pend *p)
 {
 	p->stage = SECOND;
-	return p->own.kind == COMM_EXCHANGE ? zm_exchange_data(c, p) : zm_second_half(c, p);
+	if (p->own.kind == COMM_EXCHANGE)
+		return zm_exchange_data(c, p);
+	return zm_second_half(c, p);
 }
 
 /* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, <
@@ -108,7 +118,10 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 	}
 
 	if (p->stage == MET && p->in_pieces) {
-		rc = second ? zm_advance_pieces(c, p) : 0;
+		if (!second)
+			return 0;
+
+		rc = zm_advance_pieces(c, p);
 		if (rc <= 0)
 			return rc;
 
@@ -122,9 +135,11 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 
 		zm_finish(c, p);
 		p->stage = DONE;
-		rc = has_second_half(p) ? start_second_half(c, p) : 0;
-		if (rc)
-			return rc;
+		if (has_second_half(p)) {
+			rc = start_second_half(c, p);
+			if (rc)
+				return rc;
+		}
 	}
 
 	if (p->stage == SECOND) {
@@ -147,7 +162,8 @@ static int advance_sums(struct zr_inst *c)
 		struct zm_pend *p = &c->pend[c->sums[i]];
 		if (!rc && !blocked[p->group]) {
 			rc = advance(c, p, 1);
-			rc = rc > 0 ? 0 : rc;
+			if (rc > 0)
+				rc = 0;
 			blocked[p->group] = !zm_lets_others(p);
 		}
 		if (!zm_lets_others(p))
@@ -160,9 +176,11 @@ static int advance_sums(struct zr_inst *c)
 
 static int look(struct zr_inst *c, struct zm_pend *p)
 {
-	int rc = c->n_sums ? advance_sums(c) : 0;
-	if (rc)
-		return rc;
+	if (c->n_sums) {
+		int rc = advance_sums(c);
+		if (rc)
+			return rc;
+	}
 	return advance(c, p, 0);
 }
 
@@ -193,9 +211,14 @@ static int be_patient(struct zr_inst *c, struct zm_pend *p, double waited)
 	int rc = zm_enter(c);
 	if (!rc)
 		rc = zm_read_notes(c, p);
-	if (!rc && !p->told && (waited > tell || asked(c, p)))
+	if (rc)
+		return rc;
+
+	if (!p->told && (waited > tell || asked(c, p)))
 		zm_tell_waiting(c, p);
-	return !rc && waited > c->o->timeout ? late(c, p, waited) : rc;
+	if (waited > c->o->timeout)
+		return late(c, p, waited);
+	return 0;
 }
 
 static int find(struct zr_inst *c, zr_ticket t, struct zm_pend **p)
@@ -241,7 +264,9 @@ int zm_wait(struct zr_inst *c, zr_ticket t)
 		if (rc)
 			return rc;
 
-		zm_doze(c->moved > start ? zm_now() - c->moved : waited);
+		if (c->moved > start)
+			waited = zm_now() - c->moved;
+		zm_doze(waited);
 	}
 
 	if (rc < 0)

@@ -43,10 +43,10 @@ int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
 	c->code = code;
 	for (int g = 0; g < NN_GROUPS; g++) { /* what is on the stream ends, its results are lost */
 		ncclComm_t comm = c->group[g].comm;
-		ncclResult_t e =
-			comm && (g == ZR_GROUP_WORLD || comm != c->group[ZR_GROUP_WORLD].comm) ?
-				ncclCommAbort(comm) :
-				ncclSuccess;
+		if (!comm || (g != ZR_GROUP_WORLD && comm == c->group[ZR_GROUP_WORLD].comm))
+			continue;
+
+		ncclResult_t e = ncclCommAbort(comm);
 		if (e != ncclSuccess && e != ncclInProgress)
 			zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank,
 			       c->gpu, ncclGetErrorString(e));
@@ -68,17 +68,19 @@ static const char *in_op(const struct zr_inst *c, char *out, size_t room)
 
 int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call)
 {
+	const char *hint = "; found there, it may come from any operation of this GPU: run with "
+			   "CUDA_LAUNCH_BLOCKING=1 to find which";
 	char op[224];
+	int code = ZR_EIO;
 	if (e == cudaSuccess)
 		return ZR_OK;
-	return nn_stop(
-		c, e == cudaErrorMemoryAllocation ? ZR_ENOMEM : ZR_EIO,
-		"rank %d, GPU %d, %s%s: %s (%s)%s", c->rank, c->gpu, call, in_op(c, op, sizeof op),
-		cudaGetErrorString(e), cudaGetErrorName(e),
-		e == cudaErrorMemoryAllocation || c->watched == 0 ?
-			"" :
-			"; found there, it may come from any operation of this GPU: run with "
-			"CUDA_LAUNCH_BLOCKING=1 to find which");
+
+	if (e == cudaErrorMemoryAllocation)
+		code = ZR_ENOMEM;
+	if (e == cudaErrorMemoryAllocation || c->watched == 0)
+		hint = "";
+	return nn_stop(c, code, "rank %d, GPU %d, %s%s: %s (%s)%s", c->rank, c->gpu, call,
+		       in_op(c, op, sizeof op), cudaGetErrorString(e), cudaGetErrorName(e), hint);
 }
 
 /* Nothing is left to fail: a warning. */
@@ -125,5 +127,7 @@ int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *ca
 		if (e == ncclInProgress)
 			nn_nap(c, 100000);
 	}
-	return c->broken ? nn_stopped(c) : nn_nccl(c, comm, e, call);
+	if (c->broken)
+		return nn_stopped(c);
+	return nn_nccl(c, comm, e, call);
 }

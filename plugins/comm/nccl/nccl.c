@@ -19,7 +19,9 @@ static int take_roles(struct zr_inst *c)
 {
 	const struct zr_host *h = c->h;
 	c->boot = h->get(h, "zr.boot/1", &c->boot_inst);
-	c->dev = ZR_HAS(h, struct zr_host, get) ? h->get(h, "zr.device/1", &c->dev_inst) : NULL;
+	c->dev = NULL;
+	if (ZR_HAS(h, struct zr_host, get))
+		c->dev = h->get(h, "zr.device/1", &c->dev_inst);
 	if (!c->boot || !c->boot->put || !c->boot->get)
 		return zr_fail(h, ZR_ENOTSUP,
 			       "boot offers no key-value area through which %d ranks could meet",
@@ -32,6 +34,19 @@ static int take_roles(struct zr_inst *c)
 
 	c->compute = c->dev->native_stream(c->dev_inst, NULL);
 	return nn_cuda(c, cudaGetDevice(&c->gpu), "cudaGetDevice");
+}
+
+static int same_gpu(struct zr_inst *c, int32_t other, const char *gpu)
+{
+	int32_t first = c->rank, second = other;
+	if (other < c->rank) {
+		first = other;
+		second = c->rank;
+	}
+	return zr_fail(c->h, ZR_EINVAL,
+		       "ranks %d and %d have the same GPU %s, which NCCL refuses: give each rank "
+		       "its own, or set [comm] plugin = local, which goes through host memory",
+		       first, second, gpu);
 }
 
 /* NCCL refuses two ranks on one GPU, and says so in other words. */
@@ -49,14 +64,22 @@ static int check_gpus(struct zr_inst *c)
 		rc = c->boot->get(c->boot_inst, key, theirs, sizeof theirs, c->o->timeout);
 		theirs[sizeof theirs - 1] = 0;
 		if (!rc && r != c->rank && !strcmp(mine, theirs))
-			rc = zr_fail(
-				c->h, ZR_EINVAL,
-				"ranks %d and %d have the same GPU %s, which NCCL refuses: give "
-				"each rank its own, or set [comm] plugin = local, which goes "
-				"through host memory",
-				c->rank < r ? c->rank : r, c->rank < r ? r : c->rank, mine);
+			rc = same_gpu(c, r, mine);
 	}
 	return rc;
+}
+
+/* The id of the communicator of all ranks: rank 0 makes it. */
+static int share_id(struct zr_inst *c, ncclUniqueId *id)
+{
+	memset(id, 0, sizeof *id);
+	if (c->rank)
+		return c->boot->get(c->boot_inst, "nccl.id", id, sizeof *id, c->o->timeout);
+
+	int rc = nn_nccl(c, NULL, ncclGetUniqueId(id), "ncclGetUniqueId");
+	if (rc)
+		return rc;
+	return c->boot->put(c->boot_inst, "nccl.id", id, sizeof *id);
 }
 
 static int connect(struct zr_inst *c)
@@ -64,26 +87,19 @@ static int connect(struct zr_inst *c)
 	struct nn_group *world = &c->group[ZR_GROUP_WORLD], *node = &c->group[ZR_GROUP_NODE];
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id;
-	int rc = ZR_OK;
-	config.blocking = 0;
-	memset(&id, 0, sizeof id);
-	if (c->rank == 0) {
-		rc = nn_nccl(c, NULL, ncclGetUniqueId(&id), "ncclGetUniqueId");
-		if (!rc)
-			rc = c->boot->put(c->boot_inst, "nccl.id", &id, sizeof id);
-	} else {
-		rc = c->boot->get(c->boot_inst, "nccl.id", &id, sizeof id, c->o->timeout);
-	}
+	int rc = share_id(c, &id);
 	if (rc)
 		return rc;
 
+	config.blocking = 0;
 	ncclResult_t e =
 		ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
 	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
-	if (rc || node->size == 1 || node->size == world->size) {
-		node->comm = node->size == 1 ? NULL : world->comm;
+	if (node->size == world->size)
+		node->comm = world->comm;
+	if (rc || node->size == 1 || node->size == world->size)
 		return rc;
-	}
+
 	e = ncclCommSplit(world->comm, node->first, node->rank, &node->comm, &config);
 	return nn_finish(c, world->comm, e, "ncclCommSplit");
 }
@@ -208,7 +224,9 @@ static int nccl_probe(const struct zr_host *h)
 {
 	char text[512];
 	int count;
-	return cuda_missing(&count, text, sizeof text) ? zr_fail(h, ZR_ENOTSUP, "%s", text) : ZR_OK;
+	if (cuda_missing(&count, text, sizeof text))
+		return zr_fail(h, ZR_ENOTSUP, "%s", text);
+	return ZR_OK;
 }
 
 static const char *nccl_sums(const void *opts)

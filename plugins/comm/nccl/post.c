@@ -65,21 +65,36 @@ static int is_noted(ncclResult_t e)
 	return e == ncclSuccess || e == ncclInProgress;
 }
 
+/* e: what the calls of the group came to. */
+static int end_group(struct zr_inst *c, const struct nn_group *g, ncclResult_t e)
+{
+	ncclResult_t end = ncclGroupEnd();
+	if (is_noted(e))
+		e = end;
+	return nn_finish(c, g->comm, e, "ncclGroupEnd");
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* The most elements that a rank adds up. */
 static int64_t part_length(const struct nn_group *g, int32_t kind, int64_t count)
 {
-	return kind == ZR_COMM_REDUCE_SCATTER ? count :
-						((count + g->size - 1) / g->size + 15) / 16 * 16;
+	if (kind == ZR_COMM_REDUCE_SCATTER)
+		return count;
+	return ((count + g->size - 1) / g->size + 15) / 16 * 16;
 }
 
 /* Elements [lo, hi) of a sum's segment, as it is sent, that a rank adds up. */
 static void part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank,
 		    int64_t *lo, int64_t *hi)
 {
-	int64_t part = part_length(g, kind, count),
-		all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
-	*lo = part * rank < all ? part * rank : all;
-	*hi = *lo + part < all ? *lo + part : all;
+	const int64_t part = part_length(g, kind, count);
+	const int64_t all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
+	*lo = least(part * rank, all);
+	*hi = least(*lo + part, all);
 }
 
 /* Elements that come from each rank at a time; whole lines, for the kernel that adds them. */
@@ -94,8 +109,8 @@ static void piece_of(const struct nn_group *g, int32_t kind, int64_t count, int3
 {
 	int64_t most = piece_length(g);
 	part_of(g, kind, count, rank, lo, hi);
-	*lo = *lo + at < *hi ? *lo + at : *hi;
-	*hi = *hi - *lo < most ? *hi : *lo + most;
+	*lo = least(*lo + at, *hi);
+	*hi = least(*lo + most, *hi);
 }
 
 /* to = what the parts in scratch, n elements each, add up to. */
@@ -131,8 +146,7 @@ static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr
 				     g->comm, c->stream);
 	}
 
-	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
+	return end_group(c, g, e);
 }
 
 /* The sums of all ranks to all. */
@@ -145,25 +159,26 @@ static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_c
 		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo),
 				  ncclFloat32, r, g->comm, c->stream);
 	}
-	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
+	return end_group(c, g, e);
 }
 
 static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op,
 		       const struct zr_comm_seg *s)
 {
+	const int scatters = op->kind == ZR_COMM_REDUCE_SCATTER;
 	int64_t length = part_length(g, op->kind, s->count), lo, hi;
-	int rc = ZR_OK;
-	for (int64_t from = 0; !rc && from < length; from += piece_length(g)) {
+	for (int64_t from = 0; from < length; from += piece_length(g)) {
 		piece_of(g, op->kind, s->count, g->rank, from, &lo, &hi);
-		rc = exchange(c, g, s, op->kind, from, hi - lo);
+		int rc = exchange(c, g, s, op->kind, from, hi - lo);
 		if (!rc)
-			rc = add_in_order(c, g,
-					  (float *)s->recv +
-						  (op->kind == ZR_COMM_REDUCE_SCATTER ? from : lo),
-					  hi - lo);
+			rc = add_in_order(c, g, (float *)s->recv + (scatters ? from : lo), hi - lo);
+		if (rc)
+			return rc;
 	}
-	return rc || op->kind == ZR_COMM_REDUCE_SCATTER ? rc : spread(c, g, s);
+
+	if (scatters)
+		return ZR_OK;
+	return spread(c, g, s);
 }
 
 /* One segment by NCCL's own calls, inside a group call. */
@@ -201,8 +216,7 @@ static int move_all(struct zr_inst *c, const struct nn_group *g, const struct zr
 	for (int32_t i = 0; i < op->n_seg && is_noted(e); i++)
 		if (op->seg[i].count)
 			e = move(c, g, op, &op->seg[i]);
-	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
+	return end_group(c, g, e);
 }
 
 /* A group of one rank: the result is a copy. */
@@ -221,18 +235,25 @@ static int alone(struct zr_inst *c, const struct zr_comm_op *op)
 	return rc;
 }
 
+/* A sum of nothing: every stream that waits for it waits for all ranks. */
+static int meet(struct zr_inst *c, const struct nn_group *g)
+{
+	ncclResult_t e =
+		ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclSum, g->comm, c->stream);
+	return nn_finish(c, g->comm, e, "ncclAllReduce");
+}
+
 static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct nn_group *g = &c->group[op->group];
+	const int is_data = op->kind < ZR_COMM_BARRIER;
 	int rc = ZR_OK;
-	if (op->kind >= ZR_COMM_BARRIER) /* every stream that waits for it waits for all ranks */
-		return g->size == 1 ? ZR_OK :
-				      nn_finish(c, g->comm,
-						ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32,
-							      ncclSum, g->comm, c->stream),
-						"ncclAllReduce");
-	if (g->size == 1)
+	if (g->size == 1 && is_data)
 		return alone(c, op);
+	if (g->size == 1)
+		return ZR_OK;
+	if (!is_data)
+		return meet(c, g);
 	if (!is_ordered(c, op))
 		return move_all(c, g, op);
 
@@ -255,7 +276,8 @@ static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
 			sum += (uint64_t)(g->size - 1) * (uint64_t)(hi - lo) * esz + part -
 			       (uint64_t)(hi - lo) * esz;
 		} else if (op->kind == ZR_COMM_BROADCAST) {
-			sum += g->rank != op->root ? part : 0;
+			if (g->rank != op->root)
+				sum += part;
 		} else {
 			sum += (uint64_t)(g->size - 1) * part;
 		}
@@ -270,7 +292,19 @@ static int until_over(struct zr_inst *c, const struct nn_pend *p)
 	cudaError_t e;
 	while ((e = cudaEventQuery(p->over)) == cudaErrorNotReady)
 		nn_nap(c, 50000);
-	return c->broken ? nn_stopped(c) : nn_cuda(c, e, "cudaEventQuery");
+	if (c->broken)
+		return nn_stopped(c);
+	return nn_cuda(c, e, "cudaEventQuery");
+}
+
+/* cudaErrorNotReady also of one that nobody has waited for yet. */
+static cudaError_t state_of(const struct nn_pend *p)
+{
+	if (!p->used)
+		return cudaSuccess;
+	if (!p->waited)
+		return cudaErrorNotReady;
+	return cudaEventQuery(p->over);
 }
 
 /* An entry that is over, the oldest one if all are under way. */
@@ -279,9 +313,7 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	struct nn_pend *oldest = NULL;
 	for (int i = 0; i < NN_WINDOW; i++) {
 		struct nn_pend *p = &c->pend[i];
-		cudaError_t e = !p->used  ? cudaSuccess :
-				p->waited ? cudaEventQuery(p->over) :
-					    cudaErrorNotReady;
+		cudaError_t e = state_of(p);
 		if (e != cudaErrorNotReady) {
 			*out = p;
 			return nn_cuda(c, e, "cudaEventQuery");
@@ -291,9 +323,10 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	}
 
 	*out = oldest;
-	return oldest ? until_over(c, oldest) :
-			zr_fail(c->h, ZR_ESTATE,
-				"more than %d operations posted and not waited for", NN_WINDOW);
+	if (!oldest)
+		return zr_fail(c->h, ZR_ESTATE, "more than %d operations posted and not waited for",
+			       NN_WINDOW);
+	return until_over(c, oldest);
 }
 
 static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
@@ -336,7 +369,10 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	pthread_mutex_lock(&c->lock);
-	rc = c->broken ? nn_stopped(c) : nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
+	if (c->broken)
+		rc = nn_stopped(c);
+	else
+		rc = nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
 	if (!rc)
 		rc = post(c, op, out);
 	pthread_mutex_unlock(&c->lock);
@@ -345,20 +381,36 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 
 int nn_wait(struct zr_inst *c, zr_ticket ticket)
 {
-	struct nn_pend *p = ticket && ticket <= NN_WINDOW ? &c->pend[ticket - 1] : NULL;
+	int rc;
 	if (!ticket)
 		return ZR_OK;
-	if (!p || !p->used || p->waited)
+	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used || c->pend[ticket - 1].waited)
 		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
 			       (unsigned long long)ticket);
 
+	struct nn_pend *p = &c->pend[ticket - 1];
 	pthread_mutex_lock(&c->lock);
-	int rc = c->broken ? nn_stopped(c) :
-			     nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0),
-				     "cudaStreamWaitEvent");
+	if (c->broken)
+		rc = nn_stopped(c);
+	else
+		rc = nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0), "cudaStreamWaitEvent");
 	p->waited = 1;
 	pthread_mutex_unlock(&c->lock);
 	return rc;
+}
+
+/* 1: over; 0: not yet. */
+static int is_over(struct zr_inst *c, const struct nn_pend *p)
+{
+	if (c->broken)
+		return nn_stopped(c);
+
+	cudaError_t e = cudaEventQuery(p->over);
+	if (e == cudaErrorNotReady)
+		return 0;
+	if (e == cudaSuccess)
+		return 1;
+	return nn_cuda(c, e, "cudaEventQuery");
 }
 
 int nn_test(struct zr_inst *c, zr_ticket ticket)
@@ -370,11 +422,7 @@ int nn_test(struct zr_inst *c, zr_ticket ticket)
 			       (unsigned long long)ticket);
 
 	pthread_mutex_lock(&c->lock);
-	cudaError_t e = c->broken ? cudaSuccess : cudaEventQuery(c->pend[ticket - 1].over);
-	int rc = c->broken              ? nn_stopped(c) :
-		 e == cudaErrorNotReady ? 0 :
-		 e == cudaSuccess       ? 1 :
-					  nn_cuda(c, e, "cudaEventQuery");
+	int rc = is_over(c, &c->pend[ticket - 1]);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

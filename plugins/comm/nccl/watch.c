@@ -14,12 +14,14 @@ static void look(struct zr_inst *c)
 {
 	char text[200];
 	for (int g = 0; g < NN_GROUPS && !c->broken; g++) {
-		ncclResult_t e = ncclSuccess;
-		ncclResult_t asked = c->group[g].comm ?
-					     ncclCommGetAsyncError(c->group[g].comm, &e) :
-					     ncclSuccess;
-		nn_nccl(c, c->group[g].comm, asked == ncclSuccess ? e : asked,
-			"NCCL, while operations were under way");
+		ncclComm_t comm = c->group[g].comm;
+		if (!comm)
+			continue;
+
+		ncclResult_t e = ncclSuccess, asked = ncclCommGetAsyncError(comm, &e);
+		if (asked != ncclSuccess)
+			e = asked;
+		nn_nccl(c, comm, e, "NCCL, while operations were under way");
 	}
 
 	for (int i = 0; i < NN_WINDOW && !c->broken; i++) {
@@ -69,7 +71,9 @@ int nn_watch_start(struct zr_inst *c)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	c->watched = !pthread_create(&c->watch, NULL, watch, c);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return c->watched ? ZR_OK : zr_fail(c->h, ZR_ENOMEM, "no thread to watch NCCL");
+	if (!c->watched)
+		return zr_fail(c->h, ZR_ENOMEM, "no thread to watch NCCL");
+	return ZR_OK;
 }
 
 void nn_watch_end(struct zr_inst *c)
