@@ -105,8 +105,8 @@ static int take_memory(struct zr_inst *d, const struct opts *o)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
 			       (unsigned long long)d->scratch_bytes);
 
-	d->late = o->late_copies ? d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace") :
-				   NULL;
+	if (o->late_copies)
+		d->late = d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace");
 	if (o->late_copies && !d->late)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for a list of copies");
 	return cpu_arena_open(d, o->memory, o->separate);
@@ -175,7 +175,9 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 
 static const struct zr_ops *ops(struct zr_inst *d)
 {
-	return d->arena.span ? &d->separate_ops : &d->ops;
+	if (d->arena.span)
+		return &d->separate_ops;
+	return &d->ops;
 }
 
 static int wait_stream(struct zr_inst *d, struct zr_stream *s)

@@ -224,6 +224,7 @@ static void grouped_item(void *arg, int64_t item, int32_t worker)
 		item -= n;
 		e++;
 	}
+
 	struct zr_op_matmul op = { .size = sizeof op,
 				   .flags = o->flags | ZR_MM_EACH_ROW,
 				   .m = o->offsets[e + 1] - o->offsets[e],

@@ -22,7 +22,11 @@ static int64_t stride_of(const struct zr_op_head_loss *o)
 
 static int64_t clamp(int64_t x, int64_t lo, int64_t hi)
 {
-	return x < lo ? lo : x > hi ? hi : x;
+	if (x < lo)
+		return lo;
+	if (x > hi)
+		return hi;
+	return x;
 }
 
 /* Rows of a chunk, of nearly equal chunks. */

@@ -91,18 +91,25 @@ static float *place_of(const struct blocks *b, int64_t block)
 static int gradients(const struct zr_ops *ops, struct cpu_head *c, const struct blocks *b)
 {
 	const struct zr_op_head_loss *o = c->op;
-	const int64_t first = o->n_rows ? o->first_row : 0,
-		      end = o->n_rows ? first + o->n_rows : o->vocabulary;
-	const int64_t kept = o->n_rows ? 0 : b->kept;
+	int64_t first = 0, end = o->vocabulary, kept = b->kept;
 	int rc = 0;
+	if (o->n_rows) {
+		first = o->first_row;
+		end = first + o->n_rows;
+		kept = 0;
+	}
+
 	c->column = first;
 	for (int64_t i = 0; !rc && c->column < end; i++, c->column += b->columns) {
 		c->columns = cpu_min(b->columns, end - c->column);
 		c->logits = place_of(b, i);
 		c->capped = i < kept; /* for the losses */
-		rc = c->capped ? 0 : cpu_head_project(ops, c);
-		if (rc)
-			break;
+		if (!c->capped) {
+			rc = cpu_head_project(ops, c);
+			if (rc)
+				break;
+		}
+
 		cpu_head_gradient(c);
 		if (o->dx)
 			rc = cpu_head_grad_x(ops, c, b->dx, ZR_F32, c->column > 0);
@@ -161,7 +168,8 @@ int cpu_head_blocks(const struct zr_ops *ops, const struct cpu_head *whole, int6
 	b.logits = b.dx + (b.rows * o->width + 15) / 16 * 16;
 	c.stride = b.columns;
 	c.rows_per_item = ITEM_ELEMENTS / b.columns;
-	c.stats = c.stats ? c.stats : b.stats;
+	if (!c.stats)
+		c.stats = b.stats;
 	for (; !rc && c.first < o->rows; c.first += b.rows) {
 		c.rows = cpu_min(b.rows, o->rows - c.first);
 		if (!o->n_rows)

@@ -67,6 +67,14 @@ static int64_t grad_stride(const struct cpu_head *c)
 	return c->stride * (c->grad_dtype == ZR_F32 ? 1 : 2);
 }
 
+/* Whether the target of a row is the likeliest; of a loss that is not a number it is not. */
+static int is_right(const struct cpu_head *c, const float *logits, int32_t target, float loss)
+{
+	if (target < 0 || loss != loss)
+		return 0;
+	return c->d->k->softmax_right(logits, c->op->vocabulary, target);
+}
+
 /* Of row r of the chunk, whose logits become their gradient. */
 static float row_loss(const struct cpu_head *c, int64_t r, int32_t worker)
 {
@@ -83,14 +91,12 @@ static float row_loss(const struct cpu_head *c, int64_t r, int32_t worker)
 					     o->scale * weight, stats);
 		if (o->dx)
 			cap_gradient(c, &cap, logits);
-	} else
+	} else {
 		memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
+	}
+
 	if (c->right)
-		c->right[c->first + r] =
-			target >= 0 && loss == loss &&
-					c->d->k->softmax_right(logits, o->vocabulary, target) ?
-				weight :
-				0;
+		c->right[c->first + r] = is_right(c, logits, target, loss) ? weight : 0;
 	if (o->dx)
 		store_gradient(c, logits);
 	return weight * loss;
@@ -178,10 +184,11 @@ void cpu_head_losses(const struct cpu_head *c)
 	const struct zr_op_head_loss *o = c->op;
 	for (int64_t at = c->first; at < c->first + c->rows; at++) {
 		const float weight = weight_of(o, at);
-		o->loss[at] = o->targets[at] < 0 ?
-				      0 :
-				      weight * c->d->k->softmax_end(c->stats + 2 * at, o->loss[at],
-								    o->scale * weight);
+		float loss = 0;
+		if (o->targets[at] >= 0)
+			loss = weight * c->d->k->softmax_end(c->stats + 2 * at, o->loss[at],
+							     o->scale * weight);
+		o->loss[at] = loss;
 	}
 }
 

@@ -162,11 +162,15 @@ static struct zr_op_matmul part_of(const struct job *j, int64_t p, int64_t row, 
 {
 	struct zr_op_matmul op = *j->op;
 	int64_t k0 = p * j->g.tk;
+	int64_t a = row * op.lda + k0, b = k0 * op.ldb + col;
+	if (op.flags & ZR_MM_TRANS_A)
+		a = k0 * op.lda + row;
+	if (op.flags & ZR_MM_TRANS_B)
+		b = col * op.ldb + k0;
+
 	op.flags &= ZR_MM_TRANS_A | ZR_MM_TRANS_B;
-	op.a = zr_array_from(&op.a,
-			     op.flags & ZR_MM_TRANS_A ? k0 * op.lda + row : row * op.lda + k0);
-	op.b = zr_array_from(&op.b,
-			     op.flags & ZR_MM_TRANS_B ? col * op.ldb + k0 : k0 * op.ldb + col);
+	op.a = zr_array_from(&op.a, a);
+	op.b = zr_array_from(&op.b, b);
 	op.k = cpu_min(j->g.tk, op.k - k0);
 	op.d = zr_array_at(ZR_F32, to);
 	op.ldd = ld;
@@ -259,7 +263,9 @@ static int may_split(const struct zr_inst *d, const struct zr_op_matmul *op, int
 /* Rows for which the kernel of tile registers packs B once. Beside a GELU there is no gain. */
 static int64_t rows_at_once(const struct zr_op_matmul *op)
 {
-	return op->flags & ZR_MM_GELU ? TILE_M : zr_gemm_rows_at_once(op->k);
+	if (op->flags & ZR_MM_GELU)
+		return TILE_M;
+	return zr_gemm_rows_at_once(op->k);
 }
 
 /* How many items a product is worth: one for each worker, or two if it takes long, for one of them
@@ -271,7 +277,9 @@ static int64_t takers(const struct zr_inst *d, const struct zr_op_matmul *op)
 	const int64_t worth = 1 + rows * op->n / 1024 * op->k / (BIG / 1024);
 	const int two = worth / d->workers >= LONG / BIG && !on_tiles(d, op);
 	const int64_t items = two ? 2 * d->workers : d->workers;
-	return d->workers < 2 ? 1 : cpu_min(items, worth);
+	if (d->workers < 2)
+		return 1;
+	return cpu_min(items, worth);
 }
 
 /* Some rows and columns of a product [m, n]. */

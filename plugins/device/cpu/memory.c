@@ -182,7 +182,10 @@ int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 			(unsigned long long)bytes, (unsigned long long)a->limit,
 			(unsigned long long)a->used);
 
-	rc = a->span ? take_piece(d, bytes, out) : map(d, NULL, bytes, out);
+	if (a->span)
+		rc = take_piece(d, bytes, out);
+	else
+		rc = map(d, NULL, bytes, out);
 	if (!rc)
 		a->used += bytes;
 	return rc;
@@ -246,11 +249,13 @@ int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes
 
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 {
-	struct cpu_copy *c = d->late && ticket && ticket <= CPU_LATE ? d->late + ticket - 1 : NULL,
-			now;
+	struct cpu_copy *c = NULL, now;
 	int rc;
 	if (!ticket)
 		return ZR_OK;
+
+	if (d->late && ticket <= CPU_LATE)
+		c = d->late + ticket - 1;
 	if (!c || !c->bytes)
 		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu",
 			       (unsigned long long)ticket);

@@ -96,8 +96,13 @@ static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 
 int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c)
 {
-	int rc = d->arena.span ? check_end(d, c->dst, (uint64_t)c->bytes) : ZR_OK;
-	return rc || !d->arena.span ? rc : check_end(d, c->src, (uint64_t)c->bytes);
+	if (!d->arena.span)
+		return ZR_OK;
+
+	int rc = check_end(d, c->dst, (uint64_t)c->bytes);
+	if (rc)
+		return rc;
+	return check_end(d, c->src, (uint64_t)c->bytes);
 }
 
 /* ---- interface ------------------------------------------------------------------- */

@@ -55,7 +55,9 @@ static void destroy(struct zr_inst *d)
 		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
 	if (d->reached)
 		cuda_gave_back(d, cudaEventDestroy(d->reached), "destroying an event");
-	cublasStatus_t ended = d->lt ? cublasLtDestroy(d->lt) : CUBLAS_STATUS_SUCCESS;
+	cublasStatus_t ended = CUBLAS_STATUS_SUCCESS;
+	if (d->lt)
+		ended = cublasLtDestroy(d->lt);
 	if (ended)
 		zr_log(h, ZR_LOG_WARN, "rank %d, GPU %d, ending cuBLASLt: %s (%s)", h->rank,
 		       d->device, cublasLtGetStatusString(ended), cublasLtGetStatusName(ended));
@@ -133,8 +135,10 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 			"memory",
 			(unsigned long long)limit, CUDA_WORKSPACE + CUDA_PARTS);
 
-	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) :
-			    free_now - (free_now < CUDA_CODE ? free_now : CUDA_CODE);
+	if (limit)
+		d->memory = limit - (CUDA_WORKSPACE + CUDA_PARTS);
+	else if (free_now > CUDA_CODE)
+		d->memory = free_now - CUDA_CODE;
 	if (!rc && d->memory > free_now)
 		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free",
 		       (unsigned long long)limit, d->device,
@@ -170,8 +174,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->h = h;
 	d->tf32 = o->tf32;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
-	rc = d->choice ? choose_gpu(d, o->index) :
-			 zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
+	if (d->choice)
+		rc = choose_gpu(d, o->index);
+	else
+		rc = zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
 	if (!rc)
 		rc = take_resources(d, o->memory);
 	if (rc) {
@@ -191,10 +197,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 static int asked_in_probe(const struct zr_host *h, int gpu, cudaError_t e)
 {
-	return e == cudaSuccess ?
-		       ZR_OK :
-		       zr_fail(h, ZR_ENOTSUP, "GPU %d, asking for its compute capability: %s (%s)",
-			       gpu, cudaGetErrorString(e), cudaGetErrorName(e));
+	if (e == cudaSuccess)
+		return ZR_OK;
+	return zr_fail(h, ZR_ENOTSUP, "GPU %d, asking for its compute capability: %s (%s)", gpu,
+		       cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
 /* One GPU that is good enough is enough here: which one a rank takes is known when it starts. */

@@ -61,9 +61,11 @@ static int load(struct zr_inst *d, struct cuda_update *u, const struct zr_elemen
 static int compile(struct zr_inst *d, struct cuda_update *u, const struct zr_elementwise *e)
 {
 	int length = cuda_elementwise_source(e, u->types, u->lowp, NULL, 0), rc;
-	char *source = length < 0 ? NULL : malloc((size_t)length + 1);
+	char *source = NULL;
 	size_t bytes;
 	void *code = NULL;
+	if (length >= 0)
+		source = malloc((size_t)length + 1);
 	if (!source)
 		return zr_fail(d->h, ZR_ENOMEM, "optimizer %s: no memory for its source", e->name);
 
@@ -85,11 +87,11 @@ static int same(const struct cuda_update *a, const struct cuda_update *b)
 static int find(struct zr_inst *d, const struct zr_opt_step *s, const struct zr_elementwise *e,
 		const struct cuda_update **out)
 {
-	struct cuda_update key = { .text = e->text,
-				   .roots = e->roots,
-				   .lowp = s->lowp.data ? s->lowp.dtype : 0 };
+	struct cuda_update key = { .text = e->text, .roots = e->roots };
 	struct cuda_update *u = d->updates;
 	int rc = ZR_OK;
+	if (s->lowp.data)
+		key.lowp = s->lowp.dtype;
 	for (uint32_t i = 0; i < e->n_state; i++)
 		key.types[i] = s->state[i].dtype;
 	while (u && !same(u, &key))
@@ -172,7 +174,9 @@ static int update(struct zr_inst *d, const struct zr_opt_step *s, const struct z
 		a.n = seg->n;
 		a.first = seg->param_off;
 		a.param = (uint32_t)seg->param;
-		a.total = e->n_sum ? s->partials + i * e->n_sum : NULL;
+		a.total = NULL;
+		if (e->n_sum)
+			a.total = s->partials + i * e->n_sum;
 		rc = launch(d, u->update, (seg->n + 4 * ZR_EW_THREADS - 1) / (4 * ZR_EW_THREADS),
 			    &a, e->name);
 	}
@@ -207,5 +211,7 @@ int cuda_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e
 		rc = find(d, s, e, &u);
 	if (rc)
 		return rc;
-	return e->sums ? measure(d, s, e, u) : update(d, s, e, u);
+	if (e->sums)
+		return measure(d, s, e, u);
+	return update(d, s, e, u);
 }

@@ -31,6 +31,7 @@ static void add_hint(const struct zr_inst *d, cudaError_t e, char *to, size_t ro
 	*to = 0;
 	if (is_own(e))
 		return;
+
 	if (blocking && !strcmp(blocking, "1"))
 		snprintf(to, room, "; enqueued last: %s", d->last ? d->last : "no operation");
 	else

@@ -34,13 +34,18 @@ static int64_t size_of(int32_t dtype)
 /* Rows of a chunk, of nearly equal chunks. */
 static int64_t chunk_rows(const struct zr_op_head_loss *o)
 {
-	int64_t fit = CHUNK_BYTES / (stride_of(o) * (4 + size_of(o->dtype)));
-	int64_t rows = min64(fit > CHUNK_MIN ? fit : CHUNK_MIN, o->rows > 0 ? o->rows : 1),
-		chunks = (o->rows + rows - 1) / rows;
-	rows = chunks > 1 ? (o->rows + chunks - 1) / chunks : rows;
-	return chunks > 1 && rows + CHUNK_STEP <= fit ?
-		       (rows + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP :
-		       rows;
+	const int64_t fit = CHUNK_BYTES / (stride_of(o) * (4 + size_of(o->dtype)));
+	const int64_t most = fit > CHUNK_MIN ? fit : CHUNK_MIN;
+	if (o->rows < 1)
+		return 1;
+	if (o->rows <= most)
+		return o->rows;
+
+	const int64_t chunks = (o->rows + most - 1) / most;
+	const int64_t rows = (o->rows + chunks - 1) / chunks;
+	if (rows + CHUNK_STEP > fit)
+		return rows;
+	return (rows + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
 }
 
 /* Whether w gets rows of zeros: not for a few rows, which cost less than the copy. */
@@ -62,9 +67,11 @@ static int64_t chunk_bytes(const struct zr_op_head_loss *o)
 
 uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *o)
 {
-	int64_t padded = is_padded(o) ? stride_of(o) * o->width * size_of(o->dtype) : 0;
+	int64_t bytes = chunk_bytes(o);
 	(void)ops;
-	return (uint64_t)(chunk_bytes(o) + padded);
+	if (is_padded(o))
+		bytes += stride_of(o) * o->width * size_of(o->dtype);
+	return (uint64_t)bytes;
 }
 
 struct chunk {
@@ -177,7 +184,9 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 		return rc;
 
 	rc = grad_x(ops, s, c);
-	return rc || !o->dw ? rc : grad_w(ops, s, c);
+	if (rc || !o->dw)
+		return rc;
+	return grad_w(ops, s, c);
 }
 
 /* w and rows of zeros behind it, in the work. */

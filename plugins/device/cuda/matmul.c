@@ -23,7 +23,11 @@
 
 static cudaDataType_t type_of(int32_t dtype)
 {
-	return dtype == ZR_BF16 ? CUDA_R_16BF : dtype == ZR_F16 ? CUDA_R_16F : CUDA_R_32F;
+	if (dtype == ZR_BF16)
+		return CUDA_R_16BF;
+	if (dtype == ZR_F16)
+		return CUDA_R_16F;
+	return CUDA_R_32F;
 }
 
 /* ---- the product as cuBLASLt describes it ---------------------------------------- */
@@ -40,14 +44,19 @@ static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what
 	return cublasLtMatmulDescSetAttribute(&p->desc, what, value, size);
 }
 
+static cublasLtEpilogue_t epilogue_of(const struct zr_op_matmul *op)
+{
+	if (!(op->flags & ZR_MM_GELU))
+		return op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+	if (op->pre)
+		return op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+	return op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+}
+
 static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_matmul *op)
 {
-	int gelu = !!(op->flags & ZR_MM_GELU), aux = gelu && op->pre;
-	cublasLtEpilogue_t e =
-		gelu ? (aux ? (op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS :
-					  CUBLASLT_EPILOGUE_GELU_AUX) :
-			      (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
-		       (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+	const int aux = op->flags & ZR_MM_GELU && op->pre;
+	cublasLtEpilogue_t e = epilogue_of(op);
 	cudaDataType_t bias_type = type_of(op->b.dtype);
 	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
 	if (!s && op->bias)
@@ -61,9 +70,13 @@ static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_ma
 	return s;
 }
 
+/* trans: the other way round. */
 static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
-			     int64_t cols, int64_t ld)
+			     int64_t cols, int64_t ld, int trans)
 {
+	if (trans)
+		return cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)cols, (uint64_t)rows,
+						ld);
 	return cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)rows, (uint64_t)cols, ld);
 }
 
@@ -71,12 +84,13 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 			       const struct zr_op_matmul *op)
 {
 	int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
-	int fp32 = op->a.dtype == ZR_F32 && op->b.dtype == ZR_F32;
-	cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N,
-			  trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-	cublasStatus_t s = cublasLtMatmulDescInit(
-		&p->desc, fp32 && d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-		CUDA_R_32F);
+	const cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+	const cublasOperation_t trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasComputeType_t type = CUBLAS_COMPUTE_32F;
+	if (d->tf32 && op->a.dtype == ZR_F32 && op->b.dtype == ZR_F32)
+		type = CUBLAS_COMPUTE_32F_FAST_TF32;
+
+	cublasStatus_t s = cublasLtMatmulDescInit(&p->desc, type, CUDA_R_32F);
 	if (!s)
 		s = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, sizeof trans_a);
 	if (!s)
@@ -84,14 +98,12 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 	if (!s)
 		s = describe_epilogue(p, op);
 	if (!s)
-		s = tb ? layout(&p->a, op->b.dtype, op->k, op->n, op->ldb) :
-			 layout(&p->a, op->b.dtype, op->n, op->k, op->ldb);
+		s = layout(&p->a, op->b.dtype, op->n, op->k, op->ldb, tb);
 	if (!s)
-		s = ta ? layout(&p->b, op->a.dtype, op->m, op->k, op->lda) :
-			 layout(&p->b, op->a.dtype, op->k, op->m, op->lda);
+		s = layout(&p->b, op->a.dtype, op->k, op->m, op->lda, ta);
 	if (s)
 		return s;
-	return layout(&p->d, op->d.dtype, op->n, op->m, op->ldd);
+	return layout(&p->d, op->d.dtype, op->n, op->m, op->ldd, 0);
 }
 
 /* ---- algorithms ------------------------------------------------------------------ */
@@ -236,10 +248,11 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 {
 	cublasLtMatmulPreferenceOpaque_t preference;
 	cublasLtMatmulHeuristicResult_t found[PROPOSALS];
-	int n = 0, best;
-	if (described || is_crooked(op))
-		return choose_own(d, op, c, described ? described : CUBLAS_STATUS_NOT_SUPPORTED,
-				  "description of it");
+	int n = 0, best = 0;
+	if (described)
+		return choose_own(d, op, c, described, "description of it");
+	if (is_crooked(op))
+		return choose_own(d, op, c, CUBLAS_STATUS_NOT_SUPPORTED, "description of it");
 
 	cublasStatus_t s = prefer(&preference, op);
 	if (s)
@@ -250,13 +263,14 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 	if (s && !is_refusal(s))
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
 
-	best = s || n < 1 ? 0 : best_of(d, found, n);
-	if (s || n < 1 || found[best].state)
-		return choose_own(d, op, c,
-				  s     ? s :
-				  n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED :
-					  found[best].state,
-				  "algorithm for it");
+	if (!s && n < 1)
+		s = CUBLAS_STATUS_NOT_SUPPORTED;
+	if (!s) {
+		best = best_of(d, found, n);
+		s = found[best].state;
+	}
+	if (s)
+		return choose_own(d, op, c, s, "algorithm for it");
 
 	c->own = 0;
 	c->algo = found[best].algo;
@@ -270,10 +284,13 @@ static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul
 	       const struct zr_op_matmul_low_rank *update)
 {
 	cudaStream_t stream = cuda_stream(d, s);
+	cudaError_t e;
 	d->last = "matmul";
-	return cuda_result(
-		d, update ? zr_cuda_low_rank_update(update, stream) : zr_cuda_matmul(op, stream),
-		"matmul");
+	if (update)
+		e = zr_cuda_low_rank_update(update, stream);
+	else
+		e = zr_cuda_matmul(op, stream);
+	return cuda_result(d, e, "matmul");
 }
 
 /* Of any type, with D added or not; neither M nor N is 0, and no GELU where D is fp32. */
@@ -350,8 +367,13 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 	if (low) {
 		update = *low;
 		update.product = sum;
+		low = &update;
 	}
-	int rc = with_update(d, s, &sum, low ? &update : NULL);
+
+	int rc = with_update(d, s, &sum, low);
+	if (rc)
+		return rc;
+
 	const struct zr_cuda_gelu_args gelu = {
 		.rows = op->m,
 		.width = op->n,
@@ -361,8 +383,6 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 		.from = sum.d.data,
 		.to = op->d.data,
 	};
-	if (rc)
-		return rc;
 	return cuda_result(d, zr_cuda_gelu(&gelu, cuda_stream(d, s)), "matmul, GELU");
 }
 
@@ -372,8 +392,9 @@ static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul
 	int rc = zr_check_matmul(d->h, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	return op->flags & ZR_MM_GELU && !takes_gelu(op) ? then_gelu(d, s, op, low) :
-							   with_update(d, s, op, low);
+	if (op->flags & ZR_MM_GELU && !takes_gelu(op))
+		return then_gelu(d, s, op, low);
+	return with_update(d, s, op, low);
 }
 
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)

@@ -14,12 +14,12 @@ static int pin(struct zr_inst *d, void *p, uint64_t bytes)
 	int rc = cuda_result(
 		d, cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
 		"pinning host memory");
-	return rc != ZR_ENOMEM ?
-		       rc :
-		       zr_fail(d->h, rc,
-			       "rank %d, GPU %d: the system does not pin %llu bytes of host "
-			       "memory; free some of it, or start fewer ranks here",
-			       d->h->rank, d->device, (unsigned long long)bytes);
+	if (rc != ZR_ENOMEM)
+		return rc;
+	return zr_fail(d->h, rc,
+		       "rank %d, GPU %d: the system does not pin %llu bytes of host memory; free "
+		       "some of it, or start fewer ranks here",
+		       d->h->rank, d->device, (unsigned long long)bytes);
 }
 
 static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
@@ -31,12 +31,16 @@ static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out
 			       (unsigned long long)bytes, strerror(errno));
 
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
-	rc = kind == ZR_MEM_PINNED ? pin(d, p, bytes) : ZR_OK;
-	if (rc)
-		munmap(p, bytes);
-	else
-		*out = p;
-	return rc;
+	if (kind == ZR_MEM_PINNED) {
+		rc = pin(d, p, bytes);
+		if (rc) {
+			munmap(p, bytes);
+			return rc;
+		}
+	}
+
+	*out = p;
+	return ZR_OK;
 }
 
 static int take_device(struct zr_inst *d, uint64_t bytes, void **out)
@@ -72,7 +76,9 @@ int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 	if (rc)
 		return rc;
-	return kind == ZR_MEM_DEVICE ? take_device(d, bytes, out) : map_host(d, bytes, kind, out);
+	if (kind == ZR_MEM_DEVICE)
+		return take_device(d, bytes, out);
+	return map_host(d, bytes, kind, out);
 }
 
 /* Ends all that may still use memory that goes. */
@@ -138,7 +144,9 @@ static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
 {
 	struct cudaPointerAttributes a;
 	int rc = cuda_result(d, cudaPointerGetAttributes(&a, dst), "asking where memory lies");
-	*s = !rc && a.type == cudaMemoryTypeDevice ? d->in : d->out;
+	*s = d->out;
+	if (!rc && a.type == cudaMemoryTypeDevice)
+		*s = d->in;
 	if (!rc)
 		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream),
 				 "marking the start of a copy");

@@ -59,12 +59,15 @@ static int refused(const struct zr_host *h, const struct nvrtc *n, program p, co
 		   int code)
 {
 	size_t size = 0;
-	char *log = n->log_size(p, &size) ? NULL : calloc(1, size + 1);
-	int rc;
-	if (log && n->log(p, log))
-		*log = 0;
-	rc = zr_fail(h, ZR_EINVAL, "optimizer %s: the GPU's compiler refuses its text: %s: %s",
-		     name, n->error(code), log && *log ? log : "it says no more");
+	const char *says = "it says no more";
+	char *log = NULL;
+	if (!n->log_size(p, &size))
+		log = calloc(1, size + 1);
+	if (log && !n->log(p, log) && *log)
+		says = log;
+
+	int rc = zr_fail(h, ZR_EINVAL, "optimizer %s: the GPU's compiler refuses its text: %s: %s",
+			 name, n->error(code), says);
 	free(log);
 	return rc;
 }
@@ -73,11 +76,14 @@ static int take_code(const struct zr_host *h, const struct nvrtc *n, program p, 
 		     void **code, size_t *bytes)
 {
 	int e = n->code_size(p, bytes);
-	*code = e ? NULL : malloc(*bytes + 1);
-	if (!e && !*code)
-		return zr_fail(h, ZR_ENOMEM, "optimizer %s: no memory for its code", name);
-	if (!e)
+	*code = NULL;
+	if (!e) {
+		*code = malloc(*bytes + 1);
+		if (!*code)
+			return zr_fail(h, ZR_ENOMEM, "optimizer %s: no memory for its code", name);
+
 		e = n->code(p, *code);
+	}
 	if (!e)
 		return ZR_OK;
 
@@ -99,9 +105,12 @@ int cuda_compile(const struct zr_host *h, const char *name, const char *source, 
 					"--disable-warnings" };
 	static struct nvrtc n; /* never unloaded; [step] is one thread */
 	program p = NULL;
-	int rc = n.error ? ZR_OK : open_library(h, name, &n), e;
-	if (rc)
-		return rc;
+	int rc, e;
+	if (!n.error) {
+		rc = open_library(h, name, &n);
+		if (rc)
+			return rc;
+	}
 
 	snprintf(target, sizeof target, "--gpu-architecture=sm_%d", capability);
 	e = n.create(&p, source, name, 0, NULL, NULL);
@@ -110,7 +119,10 @@ int cuda_compile(const struct zr_host *h, const char *name, const char *source, 
 			       n.error(e));
 
 	e = n.compile(p, (int)(sizeof options / sizeof *options), options);
-	rc = e ? refused(h, &n, p, name, e) : take_code(h, &n, p, name, code, bytes);
+	if (e)
+		rc = refused(h, &n, p, name, e);
+	else
+		rc = take_code(h, &n, p, name, code, bytes);
 	n.destroy(&p);
 	return rc;
 }

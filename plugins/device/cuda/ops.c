@@ -147,12 +147,15 @@ int cuda_attention(const struct zr_ops *ops, struct zr_stream *s, const struct z
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	int rc = check_attention(ops->dev, o, 0);
+	cudaError_t e;
 	if (rc)
 		return rc;
-	return launched(ops->dev,
-			zr_cuda_attention_mma_takes(o) ? zr_cuda_attention_mma(o, stream) :
-							 zr_cuda_attention(o, stream),
-			"attention");
+
+	if (zr_cuda_attention_mma_takes(o))
+		e = zr_cuda_attention_mma(o, stream);
+	else
+		e = zr_cuda_attention(o, stream);
+	return launched(ops->dev, e, "attention");
 }
 
 uint64_t cuda_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
@@ -171,8 +174,9 @@ int cuda_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 		return rc;
 
 	e = zr_cuda_attention_delta(o, stream);
-	if (e == cudaSuccess)
-		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) :
-							 zr_cuda_attention_bwd(o, stream);
+	if (e == cudaSuccess && zr_cuda_attention_mma_takes_bwd(o))
+		e = zr_cuda_attention_mma_bwd(o, stream);
+	else if (e == cudaSuccess)
+		e = zr_cuda_attention_bwd(o, stream);
 	return launched(ops->dev, e, "attention_bwd");
 }
