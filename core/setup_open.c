@@ -521,11 +521,11 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 
 void zr_setup_close(struct zr_setup *s)
 {
-	struct zr_setup_roles *r = &s->roles;
-	struct zr_setup_facts *f = &s->facts;
 	if (!s)
 		return;
 
+	struct zr_setup_roles *r = &s->roles;
+	struct zr_setup_facts *f = &s->facts;
 	struct zr_instance *all[] = { &r->scheduler,   &r->zero,   &r->activation, &r->precision,
 				      &r->adapter,     &r->model,  &r->comm,       &r->host_comm,
 				      &r->host_device, &r->device, &r->boot };
