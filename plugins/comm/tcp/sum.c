@@ -15,6 +15,12 @@ uint64_t tc_piece_bytes(int32_t ranks)
 	return n > LEAST ? n : LEAST;
 }
 
+uint64_t tc_most_staged(int32_t world)
+{
+	const uint64_t least = LEAST * (uint64_t)world;
+	return 2 * (least > HALF ? least : HALF);
+}
+
 /* Elements of a part of an all_reduce: equal ones, but for the last. */
 static int64_t part_elements(int64_t count, int32_t ranks)
 {

@@ -28,11 +28,11 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	return 0;
 }
 
-/* Two pieces of each rank, for each of two groups: an upper bound where nodes are small. */
+/* For two groups, of which that of the node may be of any size. */
 static uint64_t tcp_held(const void *opts, int32_t world, int32_t workers)
 {
 	(void)opts, (void)workers;
-	return world > 1 ? 4 * tc_piece_bytes(world) * (uint64_t)world : 0;
+	return world > 1 ? 2 * tc_most_staged(world) : 0;
 }
 
 static int take_memory(struct zr_inst *c)

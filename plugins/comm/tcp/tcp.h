@@ -139,9 +139,11 @@ int tc_connect(struct zr_inst *c);
 /* post.c */
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
 
-/* move.c: bytes of a piece of a sum that come from each of so many ranks */
+/* sum.c: bytes of a piece of a sum that come from each of so many ranks */
 uint64_t tc_piece_bytes(int32_t ranks);
-/* Moves what can be moved. 1: something was, 0, < 0. */
+/* at least the staging of a group of any size in this world, which rounding makes differ */
+uint64_t tc_most_staged(int32_t world);
+/* move.c: moves what can be moved. 1: something was, 0, < 0. */
 int tc_advance(struct zr_inst *c);
 int tc_is_done(const struct zr_inst *c, const struct tc_pend *p);
 /* Until something can be moved or a note comes, at most so long. */
