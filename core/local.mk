@@ -9,6 +9,7 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
 	core/session.c core/session_open.c core/session.h core/step.c core/values.c core/values.h \
+	core/persistent.c core/persistent.h \
 	core/setup.c core/setup_open.c core/setup_start.c core/setup.h
 
 # The paths are compiled in: another --prefix must reach them.

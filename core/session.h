@@ -35,6 +35,10 @@ struct zr_session {
 	const void **param;           /* scratch: a layer's parameters, their gradients, */
 	float **dparam;
 	uint8_t *accumulate; /* and which of these have something already */
+	/* scratch: a layer's persistent numbers, for each of its tensors; NULL: no tensor of the
+	 * model has any */
+	const float **persistent;
+	float **renewed; /* [n_tensors] where the model writes those of all tensors */
 	/* [n_units] all shares as comm maps them, NULL: a gather copies */
 	char **view;
 	/* a step failed when units had been updated, on all ranks alike: masters are of two
@@ -113,7 +117,7 @@ typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *
 int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x,
 		   struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
-/* with the optimizers' states */
+/* with the optimizers' states and the persistent numbers: the training begins */
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 
 /* stop: a signal this rank caught, which all then learn of in the result. */

@@ -4,6 +4,7 @@
  */
 #include "core/exec/exec.h"
 #include "core/memory/tier.h"
+#include "core/persistent.h"
 #include "core/program/route.h"
 #include "core/values.h"
 
@@ -119,6 +120,8 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = make_tables(s, err);
 	if (!rc)
+		rc = zr_persistent_open(s, err);
+	if (!rc)
 		rc = map_views(s, err);
 	if (!rc)
 		rc = zr_bind(s, err);
@@ -140,8 +143,9 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
-	void *const table[] = { s->param,     s->dparam,    s->accumulate, s->view,        s->seg,
-				s->group_seg, s->state_buf, s->chunk,      s->frozen_hash, s };
+	void *const table[] = { s->param,       s->dparam,     s->accumulate, s->view,
+				s->seg,         s->group_seg,  s->state_buf,  s->chunk,
+				s->frozen_hash, s->persistent, s->renewed,    s };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 }

@@ -280,6 +280,30 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	return zr_train_derive(s->cfg, "sequence_length", given, f->batch.length, err);
 }
 
+/* A run that does not train takes its weights from files, which have no persistent numbers. */
+static int check_persistent(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_instance *model = zr_model_of(&s->roles);
+	const struct zr_model_v1 *v = model->vtbl;
+	const char *path = model->section->plugin->path;
+
+	if (!s->facts.layout.persistent)
+		return 0;
+
+	if (!ZR_HAS(v, struct zr_model_v1, renew) || !v->renew)
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: it declares persistent numbers of tensors and has no "
+			      "function renew; mend the plugin",
+			      path);
+	if (s->facts.mode == ZR_MODE_TRAIN)
+		return 0;
+
+	return zr_config_blame(s->cfg, model->section->name, ZR_ENOTSUP, err,
+			       "plugin: the model keeps persistent numbers of tensors, which no "
+			       "file of weights has: it is trained, and evaluated in its training "
+			       "([train] eval_every), alone");
+}
+
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_precision_info *t = &s->facts.types;
@@ -455,6 +479,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = start_model(s, err);
 	if (!rc)
 		rc = zr_layout_make(&f->decl, &f->layout, err);
+	if (!rc)
+		rc = check_persistent(s, err);
 	if (!rc)
 		rc = size_units(f, err);
 	if (!rc)

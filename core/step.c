@@ -9,6 +9,7 @@
 
 #include "core/exec/exec.h"
 #include "core/memory/tier.h"
+#include "core/persistent.h"
 
 double zr_now(void)
 {
@@ -94,6 +95,8 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 		rc = refuse_late(s, r, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
 		rc = zr_run_program(s, ZR_S_UPDATE, err);
+	if (!rc && r->action == ZR_STEP_APPLY)
+		rc = zr_persistent_renew(s, (double)r->loss, err);
 	s->step += !rc;
 	r->received = bytes_in(s) - before;
 	return rc;

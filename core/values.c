@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/exec/exec.h"
+#include "core/persistent.h"
 
 struct zr_chunk {
 	float x[ZR_CHUNK * ZR_BLOCK];
@@ -171,6 +172,8 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 		for (uint32_t i = 0; !rc && i < o->n_states; i++)
 			rc = init_state(s, &s->plan->run[r], o->first_state + i, err);
 	}
+	if (!rc)
+		rc = zr_persistent_renew(s, 0, err);
 	if (rc)
 		return rc;
 	return zr_session_fill(s, fn, arg, err);

@@ -11,6 +11,7 @@
 
 #include "cmd/check/check.h"
 #include "core/model/declared.h"
+#include "core/model/layout.h"
 
 enum { TENSORS = 512, LAYERS = 32, ROWS = 2, LENGTH_MOST = 12 };
 
@@ -22,11 +23,13 @@ struct fixture {
 	struct zr_model_decl d;
 	const struct zr_tensor *tensor[TENSORS];
 	float *param[TENSORS], *grad[TENSORS];
-	float *unused[TENSORS]; /* where gradients go that nobody wants */
+	float *unused[TENSORS];     /* where gradients go that nobody wants */
+	float *persistent[TENSORS]; /* its persistent numbers; NULL: it has none */
 	int64_t n[TENSORS];
 	int got[TENSORS];       /* its gradient has a contribution already */
 	int32_t first[TENSORS]; /* of each unit */
 	int32_t tensors;
+	int has_persistent; /* whether a tensor has persistent numbers */
 	int64_t length;
 	int32_t tokens[ROWS * LENGTH_MOST], targets[ROWS * LENGTH_MOST];
 	struct zr_layer_bytes bytes[LAYERS];
@@ -98,6 +101,23 @@ static void look_at_layers(struct fixture *r)
 	}
 }
 
+/* Whoever declares persistent numbers has to write them. */
+static void require_renew(const struct fixture *r)
+{
+	if (!ZR_TENSOR_HAS(&r->d, persistent))
+		return;
+	if (ZR_HAS(r->v, struct zr_model_v1, renew) && r->v->renew)
+		return;
+
+	for (int32_t i = 0; i < r->tensors; i++) {
+		if (r->tensor[i]->persistent)
+			zr_check_fail(r->c,
+				      "%s has persistent numbers, and there is no function renew "
+				      "to write them",
+				      r->tensor[i]->name);
+	}
+}
+
 static void open_fixture(struct zr_check *c, struct fixture *r)
 {
 	const struct zr_model_decl empty = { .size = sizeof empty };
@@ -119,7 +139,7 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 			      r->d.n_layers, r->d.n_units, r->d.vocabulary, r->d.context);
 	if (r->d.unit_stride < sizeof(struct zr_unit) ||
 	    r->d.layer_stride < offsetof(struct zr_layer, flags) + sizeof(uint32_t) ||
-	    r->d.tensor_stride < sizeof(struct zr_tensor))
+	    !ZR_TENSOR_HAS(&r->d, experts_per_token))
 		zr_check_fail(c, "a stride is smaller than its struct; set all three");
 	for (uint32_t u = 0; u < r->d.n_units; u++) {
 		r->first[u] = r->tensors;
@@ -132,6 +152,7 @@ static void open_fixture(struct zr_check *c, struct fixture *r)
 	struct zr_error err = { 0 };
 	if (zr_declared_check(&r->d, &err))
 		zr_check_fail(c, "%s", err.text);
+	require_renew(r);
 }
 
 void zr_test_declaration(struct zr_check *c)
@@ -146,6 +167,29 @@ void zr_test_declaration(struct zr_check *c)
 static void *room(struct zr_check *c, const char *name, uint64_t bytes)
 {
 	return bytes ? zr_area_new(c, name, bytes, 64) : NULL;
+}
+
+/* The persistent numbers as the model writes them at the beginning of a training. */
+static void fill_persistent(struct fixture *r)
+{
+	for (int32_t i = 0; i < r->tensors && ZR_TENSOR_HAS(&r->d, persistent); i++) {
+		const int32_t n = r->tensor[i]->persistent;
+		if (!n)
+			continue;
+		r->persistent[i] =
+			zr_area_new(r->c, "the persistent numbers", (uint64_t)n * sizeof(float), 4);
+		r->has_persistent = 1;
+	}
+	if (!r->has_persistent)
+		return;
+
+	const struct zr_renewal of = { .size = sizeof of,
+				       .n_tensors = r->tensors,
+				       .persistent = r->persistent };
+	struct zr_renewal *lent = zr_lend(r->c, "struct zr_renewal", &of, sizeof of, sizeof of);
+	r->t.code = 0;
+	zr_must(&r->t, ZR_CALL(r->c, ZR_STEP, "renew", r->v->renew(r->t.inst, lent)));
+	zr_area_free(r->c, lent);
 }
 
 static void fill(struct fixture *r)
@@ -165,6 +209,7 @@ static void fill(struct fixture *r)
 		for (int64_t k = 0; k < r->n[i]; k++)
 			r->param[i][k] += (float)t->mean;
 	}
+	fill_persistent(r);
 
 	for (int i = 0; i < ROWS * r->length; i++) {
 		r->tokens[i] = (int32_t)((i * 7 + 3) % r->d.vocabulary);
@@ -201,6 +246,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 	const void *param[TENSORS];
 	float *dparam[TENSORS];
 	uint8_t accumulate[TENSORS];
+	const float *persistent[TENSORS];
 	int32_t n = 0, number[TENSORS];
 
 	for (uint32_t k = 0; k < l->n_units; k++) {
@@ -211,6 +257,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 			param[n] = r->param[number[n]];
 			dparam[n] = frozen ? NULL : grad[number[n]];
 			accumulate[n] = (uint8_t)r->got[number[n]];
+			persistent[n] = r->persistent[number[n]];
 		}
 	}
 
@@ -234,6 +281,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.param = param,
 		.dparam = back ? dparam : NULL,
 		.accumulate = back ? accumulate : NULL,
+		.persistent = r->has_persistent ? persistent : NULL,
 		.loss_rows = l->flags & ZR_LAYER_LOSS ? r->loss : NULL,
 		.loss_sum = l->flags & ZR_LAYER_LOSS ? r->sum : NULL,
 		.grad_scale = 1,
@@ -428,6 +476,8 @@ static void free_fixture(struct fixture *r)
 		free(r->param[i]);
 		free(r->grad[i]);
 		free(r->unused[i]);
+		if (r->persistent[i])
+			zr_area_free(r->c, r->persistent[i]);
 	}
 
 	for (uint32_t i = 0; i < r->d.n_layers; i++) {

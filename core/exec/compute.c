@@ -7,6 +7,16 @@
 
 /* ---- layers ---- */
 
+/* Where the persistent numbers of a tensor are; NULL: it has none. */
+static const float *persistent_of(const struct zr_session *s, const struct zr_place *t)
+{
+	const float *all = (const float *)(void *)s->region[ZR_R_PERSISTENT];
+
+	if (!t->persistent)
+		return NULL;
+	return all + t->first_persistent;
+}
+
 /* Where the tensors of a layer's units are, and where their gradients go. */
 static void point_tensors(struct zr_session *s, const struct zr_call *c,
 			  const struct zr_layer *layer)
@@ -25,6 +35,8 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c,
 			s->param[n] = param + offset / ZR_BLOCK * block;
 			s->dparam[n] = dparam ? dparam + offset : NULL;
 			s->accumulate[n] = (uint8_t)later;
+			if (s->persistent)
+				s->persistent[n] = persistent_of(s, &f->layout.tensor[k]);
 		}
 	}
 }
@@ -90,6 +102,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->param = s->param;
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
+	call->persistent = s->persistent;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
 

@@ -51,7 +51,8 @@ enum zr_store {
 	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */     \
 	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */       \
 	R(CACHE, "key-value cache")   /* what layers keep of the tokens before, when sampling */   \
-	R(WHOLE, "whole matrices")    /* a matrix, its work memory */
+	R(WHOLE, "whole matrices")    /* a matrix, its work memory */                              \
+	R(PERSISTENT, "persistent numbers") /* of tensors, all of them on every rank */
 
 #define ZR_REGION_ID(id, what) ZR_R_##id,
 enum zr_region_id { ZR_REGIONS(ZR_REGION_ID) ZR_R_COUNT };
@@ -170,6 +171,8 @@ struct zr_plan {
 		loss_bytes;
 	/* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t host_batch;
+	/* likewise of ZR_R_HOST: the persistent numbers where the host cannot reach the device */
+	uint64_t host_persistent;
 	uint64_t sumsq, nonfinite; /* likewise, and of ZR_R_MEASURE */
 	/* likewise: a struct zr_boundary of each rank; a struct zr_decided; a struct zr_scalars for
 	 * each parameter group */

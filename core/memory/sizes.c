@@ -152,6 +152,16 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 		zr_room(&p->region[ZR_R_HOST].bytes, s->facts.device_info.host_access ? 0 : at);
 }
 
+/* Layers read the persistent numbers in device memory, the model writes them in host memory. */
+static void place_persistent(const struct zr_setup_facts *f, struct zr_plan *p)
+{
+	const uint64_t bytes = (uint64_t)f->layout.persistent * sizeof(float);
+
+	zr_room(&p->region[ZR_R_PERSISTENT].bytes, bytes);
+	if (!f->device_info.host_access)
+		p->host_persistent = zr_room(&p->region[ZR_R_HOST].bytes, bytes);
+}
+
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
 	p->unit = calloc((size_t)s->facts.layout.n_units + 1, sizeof *p->unit);
@@ -196,6 +206,7 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 
 	place_tables(s, p, &p->region[ZR_R_HOST].bytes);
 	place_batch(s, p);
+	place_persistent(&s->facts, p);
 	zr_staging_size(s, p);
 
 	/* what is staged travels by way of one set */

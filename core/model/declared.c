@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/model/layout.h"
 
 enum {
 	MOST_NAME = 255,      /* bytes of a name */
@@ -122,6 +123,20 @@ static int check_tensor(const struct zr_tensor *t, struct zr_error *err)
 				      t->name, d, (long long)t->dims[d],
 				      d < t->ndim ? "1 or more" : "1 behind the last dimension");
 	return check_values(t, err);
+}
+
+/* left: how many persistent numbers this tensor and those after it may have; the call takes the
+ * tensor's own from it. */
+static int check_persistent(const struct zr_tensor *t, int32_t *left, struct zr_error *err)
+{
+	if (t->persistent < 0 || t->persistent > *left)
+		return zr_err(err, ZR_EINVAL,
+			      "tensor %s: persistent is %d; expected 0 or more, and at most %d in "
+			      "all tensors",
+			      t->name, t->persistent, ZR_PERSISTENT_MOST);
+
+	*left -= t->persistent;
+	return 0;
 }
 
 /* ---- units and layers ------------------------------------------------------------ */
@@ -255,6 +270,26 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 	return check_place(m, i, err);
 }
 
+/* Messages name tensors, therefore the names have been checked before. */
+static int check_all_persistent(const struct zr_model_decl *m, struct zr_error *err)
+{
+	int32_t left = ZR_PERSISTENT_MOST;
+
+	if (!ZR_TENSOR_HAS(m, persistent))
+		return 0;
+
+	for (uint32_t i = 0; i < m->n_units; i++) {
+		const struct zr_unit *u = unit_at(m, i);
+		for (uint32_t k = 0; k < u->n_tensors; k++) {
+			int rc = check_persistent(tensor_at(m, u, k), &left, err);
+			if (rc)
+				return rc;
+		}
+	}
+
+	return 0;
+}
+
 static int check_units(const struct zr_model_decl *m, const char **name, struct zr_error *err)
 {
 	size_t n = 0;
@@ -265,6 +300,8 @@ static int check_units(const struct zr_model_decl *m, const char **name, struct 
 			return rc;
 	}
 	int rc = check_distinct("tensor", name, n, err);
+	if (!rc)
+		rc = check_all_persistent(m, err);
 	if (rc)
 		return rc;
 

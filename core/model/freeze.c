@@ -96,7 +96,7 @@ static int store(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
 	static const int32_t types[] = { 0, ZR_BF16, ZR_INT8, ZR_NF4 }; /* by zr_section.store */
-	int known = f->decl.tensor_stride >= sizeof(struct zr_tensor), stored = 0;
+	int known = ZR_TENSOR_HAS(&f->decl, map), stored = 0;
 	f->stored = types[s->roles.model.section->store];
 	for (int32_t i = 0; i < f->layout.n_tensors && f->stored && known; i++)
 		if (f->frozen[i] && f->layout.tensor[i].decl->map != ZR_MAP_NONE)

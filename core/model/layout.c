@@ -37,8 +37,11 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 		*t = (struct zr_place){ .unit = i, .offset = u->elements, .block = l->blocks };
 		t->decl = (const struct zr_tensor *)((const char *)decl->tensors +
 						     (size_t)k * m->tensor_stride);
-		if (m->tensor_stride >= sizeof *t->decl)
+		if (ZR_TENSOR_HAS(m, flags))
 			t->flags = t->decl->flags;
+		if (ZR_TENSOR_HAS(m, persistent))
+			t->persistent = t->decl->persistent;
+		t->first_persistent = l->persistent;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
 			return zr_err(err, ZR_EINVAL,
@@ -50,6 +53,7 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 		u->elements += t->blocks * ZR_BLOCK;
 		l->blocks += t->blocks;
 		l->parameters += t->elements;
+		l->persistent += t->persistent;
 	}
 
 	u->blocks = u->elements / ZR_BLOCK;

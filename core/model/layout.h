@@ -6,9 +6,15 @@
 #ifndef ZR_CORE_LAYOUT_H
 #define ZR_CORE_LAYOUT_H
 
+#include <stddef.h>
 #include <zeroth/model.h>
 
 #include "core/base/error.h"
+
+/* Whether the struct zr_tensor that a declaration was built with has a member. */
+#define ZR_TENSOR_HAS(decl, member)                                                                \
+	((decl)->tensor_stride >=                                                                  \
+	 offsetof(struct zr_tensor, member) + sizeof(((const struct zr_tensor *)0)->member))
 
 struct zr_place {
 	const struct zr_tensor *decl; /* name, shape, init: owned by the model */
@@ -19,6 +25,8 @@ struct zr_place {
 	int64_t offset;
 	int64_t block; /* number of its first block in the whole model */
 	int64_t blocks;
+	int64_t persistent;       /* how many persistent numbers it has */
+	int64_t first_persistent; /* the first of them among those of the whole model */
 };
 
 struct zr_unit_place {
@@ -34,6 +42,7 @@ struct zr_layout {
 	struct zr_place *tensor;
 	int64_t blocks;     /* of the whole model */
 	int64_t parameters; /* without padding */
+	int64_t persistent; /* how many persistent numbers all tensors have */
 };
 
 int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err);

@@ -109,9 +109,17 @@ static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 			add_tensor(m, l, i, first, end);
 	}
 
-	if (rank == 0)
+	if (rank != 0)
+		return;
+
+	add_entry(m, l,
+		  (struct zr_ckpt_entry){
+			  .tensor = ZR_ENTRY_LOSSES, .state = -1, .elements = m->step });
+	if (m->layout.persistent)
 		add_entry(m, l,
-			  (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
+			  (struct zr_ckpt_entry){ .tensor = ZR_ENTRY_PERSISTENT,
+						  .state = -1,
+						  .elements = m->layout.persistent });
 }
 
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n)
@@ -139,7 +147,8 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 	else
 		n = e->elements;
 	if (e->tensor < 0)
-		snprintf(name, ZR_ENTRY_NAME, ZR_CKPT_LOSSES);
+		snprintf(name, ZR_ENTRY_NAME,
+			 e->tensor == ZR_ENTRY_LOSSES ? ZR_CKPT_LOSSES : ZR_CKPT_PERSISTENT);
 	else
 		snprintf(name, ZR_ENTRY_NAME, "%s/%s@%lld", m->layout.tensor[e->tensor].decl->name,
 			 e->state < 0 ? "master" : state_of(m, e)->name,

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/exec/exec.h"
 #include "core/memory/subgroup.h"
+#include "core/persistent.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/reader.h"
 
@@ -132,15 +133,26 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	return rc;
 }
 
+/* What every rank has: the losses or the persistent numbers. */
+static int place_for_all(const struct load *l, const struct zr_ckpt_entry *e, const void *data,
+			 struct zr_error *err)
+{
+	if (e->tensor == ZR_ENTRY_LOSSES) {
+		memcpy(l->losses, data, e->bytes);
+		return 0;
+	}
+
+	memcpy(zr_persistent_at(l->s), data, e->bytes);
+	return zr_persistent_publish(l->s, err);
+}
+
 static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
 {
 	struct load *l = arg;
 	int64_t lo, hi;
 
-	if (e->tensor < 0) {
-		memcpy(l->losses, data, e->bytes);
-		return 0;
-	}
+	if (e->tensor < 0)
+		return place_for_all(l, e, data, err);
 
 	held_of(l, e, &lo, &hi);
 	if (e->state >= 0 &&
@@ -151,8 +163,8 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo), err);
 }
 
-/* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their
- * number. */
+/* Leaves the entries of which this rank holds something; the losses and the persistent numbers are
+ * everyone's. Returns how many there are. */
 static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_t n)
 {
 	int64_t lo = 0, hi = 1, kept = 0;

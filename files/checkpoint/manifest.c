@@ -61,6 +61,8 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 				      "optimizer", m->optimizer_of[i]);
 		if (m->ranks[i])
 			zr_json_put(&j, "ranks", json_integer(m->ranks[i]));
+		if (m->layout.tensor[i].persistent)
+			zr_json_put(&j, "persistent", json_integer(m->layout.tensor[i].persistent));
 		if (zr_manifest_frozen(m, i))
 			zr_json_put(&j, "frozen",
 				    json_string(frozen_text[zr_manifest_frozen(m, i)]));
@@ -116,6 +118,9 @@ static json_t *text_of(const char *text)
 static int version_of(const struct zr_manifest *m)
 {
 	int version = 1;
+
+	if (m->layout.persistent)
+		return 4;
 
 	for (int32_t i = 0; i < m->layout.n_tensors; i++) {
 		if (m->ranks[i])
@@ -326,6 +331,18 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 	return 0;
 }
 
+static int same_persistent(const struct zr_place *here, const struct zr_place *saved,
+			   struct zr_error *err)
+{
+	if (here->persistent == saved->persistent)
+		return 0;
+
+	return zr_err(err, ZR_EINVAL,
+		      "the model is another one: tensor %s had %lld persistent numbers, has "
+		      "%lld" ANOTHER_MODEL,
+		      here->decl->name, (long long)saved->persistent, (long long)here->persistent);
+}
+
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
@@ -341,6 +358,8 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 
 	for (int32_t i = 0; !rc && i < n; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
+	for (int32_t i = 0; !rc && i < n; i++)
+		rc = same_persistent(&here->layout.tensor[i], &saved->layout.tensor[i], err);
 	for (int32_t i = 0; !rc && i < n; i++)
 		rc = same_frozen(here, saved, i, cut, err);
 	for (int32_t i = 0; !rc && i < n; i++)

@@ -27,8 +27,8 @@
 #include "files/safetensors.h"
 
 /* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
- * state was split over some of the ranks; else 1. */
-#define ZR_CKPT_VERSION      3
+ * state was split over some of the ranks, 4 with tensors that have persistent numbers; else 1. */
+#define ZR_CKPT_VERSION      4
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 /* in meta: config.json of [model] path, as text */
 #define ZR_META_CONFIG  "zeroth.config.json"
@@ -38,6 +38,8 @@
 #define ZR_DATA_FILE    "data.file "     /* in settings, and a number: which data it is */
 /* the entry of rank 0 that has the loss of every step, fp32 */
 #define ZR_CKPT_LOSSES "losses"
+/* its entry of version 4 that has the persistent numbers of all tensors, fp32, in their order */
+#define ZR_CKPT_PERSISTENT "persistent"
 
 struct zr_ckpt_state {
 	const char *name;
@@ -134,8 +136,12 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 
 /* ---- entries ---- */
 
+/* Entries that are of no one tensor have these instead of its number. */
+#define ZR_ENTRY_LOSSES     (-1)
+#define ZR_ENTRY_PERSISTENT (-2)
+
 struct zr_ckpt_entry {
-	int32_t tensor;        /* -1: the losses */
+	int32_t tensor;        /* or, below 0, ZR_ENTRY_* */
 	int32_t state;         /* of its optimizer; -1: the master */
 	int64_t first, blocks; /* of the tensor */
 	int64_t elements;

@@ -288,6 +288,18 @@ static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
 	return 0;
 }
 
+/* Before format version 4 no tensor has any. */
+static int read_persistent(const struct reader *r, const json_t *j, struct zr_tensor *t)
+{
+	int64_t n = 0;
+	int rc = 0;
+
+	if (json_object_get(j, "persistent"))
+		rc = number(r, j, "persistent", ZR_PERSISTENT_MOST, &n);
+	t->persistent = (int32_t)n;
+	return rc;
+}
+
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
 {
 	struct zr_tensor *t = &r->m->tensors[i];
@@ -308,6 +320,8 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	r->m->ranks[i] = (int32_t)ranks;
 	if (!rc)
 		rc = read_frozen(r, j, i);
+	if (!rc)
+		rc = read_persistent(r, j, t);
 	if (rc)
 		return rc;
 
@@ -375,7 +389,10 @@ static int read_units(const struct reader *r)
 					    .unit_stride = sizeof *m->units,
 					    .tensor_stride = sizeof *m->tensors,
 					    .units = m->units };
-	return zr_layout_make(&decl, &m->layout, r->err);
+	rc = zr_layout_make(&decl, &m->layout, r->err);
+	if (!rc && m->layout.persistent > ZR_PERSISTENT_MOST)
+		rc = bad(r, "persistent");
+	return rc;
 }
 
 /* ---- all of it ---- */
@@ -452,7 +469,8 @@ static int read_texts(const struct reader *r)
 	return rc;
 }
 
-/* The fields of version 1, of 2: what is frozen, and of 3: the ranks of a tensor. */
+/* The fields of version 1, of 2: what is frozen, of 3: the ranks of a tensor, and of 4: how many
+ * persistent numbers it has. */
 static int read_fields(const struct reader *r)
 {
 	static int (*const parts[])(

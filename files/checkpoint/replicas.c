@@ -3,13 +3,15 @@
  * replicas.c - see checkpoint.h: masters and compute copies that every rank has whole, and shares
  * of them that each node has. Where ranks have drifted apart no one can tell which is right:
  * nothing is saved. Optimizer states are left out: where they differ, masters do an update later.
- * Also the hashes of frozen tensors that checkpoints leave out.
+ * Persistent numbers are compared, too. Also the hashes of frozen tensors that checkpoints leave
+ * out.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "core/memory/subgroup.h"
+#include "core/persistent.h"
 #include "files/checkpoint/checkpoint.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time */
@@ -149,6 +151,33 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 	return rc;
 }
 
+/* The persistent numbers, which the model has written on each rank. */
+static int compare_persistent(struct zr_session *s, struct zr_ckpt_word *words,
+			      const struct zr_ckpt_word **bad, struct zr_error *err)
+{
+	const size_t bytes = (size_t)s->setup->facts.layout.persistent * sizeof(float);
+	if (!bytes)
+		return 0;
+
+	struct zr_ckpt_word mine = { .done = (int64_t)XXH3_64bits(zr_persistent_at(s), bytes) };
+	int rc = zr_ckpt_share(s, &mine, words, bad, err);
+	if (rc || *bad)
+		return rc;
+
+	for (int32_t r = 1; r < s->setup->facts.process.world; r++) {
+		if (words[r].done == words[0].done)
+			continue;
+		return zr_err(err, ZR_EIO,
+			      "step %lld: persistent numbers of rank %d are not those of rank 0: "
+			      "ranks have drifted apart, so this step is not saved; function renew "
+			      "of [model] %s has to write the same on all",
+			      (long long)s->step, r,
+			      s->setup->roles.model.section->plugin->desc->id);
+	}
+
+	return 0;
+}
+
 int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
 			const struct zr_ckpt_word **bad, struct zr_error *err)
 {
@@ -170,6 +199,8 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words,
 	if (no)
 		zr_ckpt_say(&mine, &why);
 	int rc = compare(&h, &mine, words, bad, err);
+	if (!rc && !*bad)
+		rc = compare_persistent(s, words, bad, err);
 	XXH3_freeState(h.hash);
 	free(h.chunk);
 	free(h.of);

@@ -20,6 +20,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/memory/subgroup.h"
+#include "core/persistent.h"
 #include "files/direct/direct.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
@@ -32,6 +33,7 @@ struct zr_ckpt_writer {
 	const char *dir;
 	char path[PATH_MAX]; /* of the file, for messages */
 	const float *losses;
+	float *persistent; /* a copy: the next step may renew the numbers before they are written */
 	struct zr_ckpt_entry *entry;
 	uint64_t *hash;
 	int64_t n;
@@ -93,6 +95,14 @@ static int write_header(struct zr_ckpt_writer *w)
 typedef int sink(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at,
 		 const void *data, uint64_t n, void *arg);
 
+/* What an entry of no one tensor holds. */
+static const float *own_values(const struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e)
+{
+	if (e->tensor == ZR_ENTRY_PERSISTENT)
+		return w->persistent;
+	return w->losses;
+}
+
 /* Hands an entry's bytes to fn, from its start to its end. chunk, work: room for CHUNK blocks of
  * fp32. */
 static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, char *chunk,
@@ -100,7 +110,7 @@ static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, c
 {
 	int no = 0;
 	if (e->tensor < 0)
-		return fn(w, e, 0, w->losses, e->bytes, arg);
+		return fn(w, e, 0, own_values(w, e), e->bytes, arg);
 
 	for (int64_t at = 0; !no && at < e->blocks; at += CHUNK) {
 		int64_t n = e->blocks - at;
@@ -347,6 +357,16 @@ void zr_writer_stop(struct zr_ckpt_writer *w)
 
 /* ---- opening and closing ---- */
 
+static float *copy_persistent(const struct zr_session *s)
+{
+	const size_t n = (size_t)s->setup->facts.layout.persistent;
+	float *copy = malloc((n + 1) * sizeof *copy);
+
+	if (copy && n)
+		memcpy(copy, zr_persistent_at(s), n * sizeof *copy);
+	return copy;
+}
+
 static int allocate(struct zr_ckpt_writer *w)
 {
 	w->hash = calloc((size_t)w->n + 1, sizeof *w->hash);
@@ -354,7 +374,8 @@ static int allocate(struct zr_ckpt_writer *w)
 	w->copy = calloc((size_t)w->n + 1, sizeof *w->copy);
 	w->chunk = aligned_alloc(4096, CHUNK * ZR_BLOCK * 4);
 	w->work = aligned_alloc(4096, CHUNK * ZR_BLOCK * 4);
-	if (w->hash && w->state && w->copy && w->chunk && w->work)
+	w->persistent = copy_persistent(w->s);
+	if (w->hash && w->state && w->copy && w->chunk && w->work && w->persistent)
 		return 0;
 
 	return -1;
@@ -366,7 +387,8 @@ static void release_writer(struct zr_ckpt_writer *w)
 		free(w->copy[i]);
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
-	void *const own[] = { w->entry, w->hash, w->state, w->copy, w->chunk, w->work, w };
+	void *const own[] = { w->entry, w->hash, w->state,      w->copy,
+			      w->chunk, w->work, w->persistent, w };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 }

@@ -32,6 +32,8 @@ extern "C" {
 #define ZR_TENSOR_FROZEN 1u /* not trained, whatever [train] freeze says */
 #define ZR_TENSOR_ADDED  2u /* by an adapter: a model's files do not have it */
 
+#define ZR_PERSISTENT_MOST (1 << 20) /* persistent numbers of all tensors of a model */
+
 /* GROWABLE by zr_model_decl.tensor_stride. */
 struct zr_tensor {
 	/* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
@@ -43,7 +45,16 @@ struct zr_tensor {
 	int32_t map;    /* ZR_MAP_* */
 	uint32_t flags; /* ZR_TENSOR_* */
 	/* of an expert's map: the experts of a token, each a row of its products; else 0 */
-	int32_t experts_per_token, rsv;
+	int32_t experts_per_token;
+	/* How many persistent numbers, fp32, the tensor has; 0: none. They stay with it from step
+	 * to step, as scales, running maxima or biases of a router do. They are no parameters: they
+	 * have no gradient, no stage splits them, and no optimizer updates them. The host owns
+	 * them, and every rank has all of them. Layers read them (zr_layer_call.persistent);
+	 * zr_model_v1.renew alone writes them. Checkpoints have them, files of weights do not.
+	 * Therefore a model that has some can be evaluated in its training, but neither sampled nor
+	 * evaluated alone; and a training that begins with files of weights begins the numbers
+	 * anew. */
+	int32_t persistent;
 };
 
 /* Parameters that are gathered, reduced and released together. If [train] freeze names some of
@@ -201,6 +212,26 @@ struct zr_layer_call {
 	 * shape, to which the backward adds. */
 	const void *skip;
 	void *skip_grad;
+	/* [tensors] where the zr_tensor.persistent numbers of each are, as the last renew() left
+	 * them: device memory of the host, aligned as fp32 numbers are, for the length of the call.
+	 * NULL in the table: this tensor has none. NULL instead of the table: no tensor of the
+	 * model has any. Layers do not write the numbers, so they are the same in all calls of a
+	 * step (forward, backward, computed again) and in the evaluations after the step before. */
+	const float *const *persistent;
+};
+
+/* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and
+ * whatever their number. */
+struct zr_renewal {
+	uint32_t size;
+	int32_t n_tensors; /* of the declaration */
+	/* updates of the weights so far, with this step's; 0: the training begins, and all
+	 * persistent numbers are 0 */
+	int64_t step;
+	double loss; /* mean over the tokens of the step, of all ranks; of step 0: 0 */
+	/* [n_tensors] in canonical order, where the zr_tensor.persistent numbers of each are, to
+	 * read and to write: host memory, for the length of the call; NULL: it has none */
+	float *const *persistent;
 };
 
 /* GROWABLE. */
@@ -217,6 +248,14 @@ struct zr_model_v1 {
 	 * layer's input. An operation of the device writes them, so `logits` is device memory, or
 	 * host memory if the device has host_ops. */
 	int (*logits)(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);
+	/* (optional, needed where a tensor has persistent numbers) [step] Writes the persistent
+	 * numbers, on every rank alike: once when a training begins, which is step 0, and once
+	 * after each step that changed the weights. A step that is skipped leaves them. The new
+	 * numbers follow from the struct and from constants, and from nothing that one rank alone
+	 * knows, so that no result depends on the number of ranks. A failure ends the training.
+	 * Ranks whose numbers differ save no checkpoint. What layers measure does not come here in
+	 * this version. */
+	int (*renew)(struct zr_inst *, const struct zr_renewal *);
 };
 
 /* ---- interface "zr.pretrained/1", optional beside "zr.model/1" -------------------

@@ -381,6 +381,19 @@ static int lora_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 	return lora_call(inst, c, 1);
 }
 
+/* The model's units come first: its tensors have the same numbers as without the adapter. */
+static int lora_renew(struct zr_inst *inst, const struct zr_renewal *all)
+{
+	struct zr_renewal r = *all;
+	r.n_tensors = (int32_t)count_tensors(inst);
+
+	if (ZR_HAS(inst->model, struct zr_model_v1, renew) && inst->model->renew)
+		return inst->model->renew(inst->base, &r);
+	return zr_fail(
+		inst->h, ZR_ENOTSUP,
+		"the model declares persistent numbers of tensors and has no function renew");
+}
+
 static void lora_destroy(struct zr_inst *inst)
 {
 	const struct zr_host *h = inst->h;
@@ -470,6 +483,7 @@ static const struct zr_model_v1 vtbl = {
 	.forward = lora_forward,
 	.backward = lora_backward,
 	.logits = lora_logits,
+	.renew = lora_renew,
 };
 static const struct zr_iface ifaces[] = {
 	PLUGIN_IFACE(model, &vtbl),

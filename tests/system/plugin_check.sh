@@ -128,6 +128,13 @@ spoilt precision 's/overflow ? ZR_STEP_SKIP : //' scale 'next\(\): a step whose 
 spoilt precision 's/s->scale > 2 ? s->scale \/ 2 : 1/0/' scale 'next\(\): the scale became 0'
 spoilt monitor 's/fprintf(inst->file,/printf(/' imports 'it calls printf\(\)'
 spoilt monitor 's/fclose(inst->file);$//' lifecycle 'which files are open'
+keeps='s/m->unit\[u\].n_tensors = .*/&\n\tt->persistent ='
+spoilt model "$keeps -1;/" declaration 'tensor .*: persistent is -1; expected 0 or more, and at most 1048576 in all tensors'
+spoilt model "$keeps 1 << 19;/" declaration 'tensor .*: persistent is 524288; expected 0 or more, and at most 1048576 in all tensors'
+spoilt model "$keeps 3;/" declaration 'declare\(\): .* has persistent numbers, and there is no function renew to write them'
+spoilt model "$keeps 3;/; s/^static const struct zr_model_v1/static int renew(struct zr_inst *m, const struct zr_renewal *r) \
+{ (void)m; return r->persistent[0][3] = 0; }\n&/; s/\.backward = backward /.backward = backward, .renew = renew /" gradients \
+	'renew\(\): it went beyond the persistent numbers'
 spoilt adapter 's/return inst->model->backward(.*/return ZR_OK;/' gradients 'backward\(\): the gradient of'
 
 spoilt comm 's/if (sums && r)/if (sums \&\& r != 1)/' collectives 'wait\(\): rank . of 3: reduce_scatter over 3 ranks: segment 0'

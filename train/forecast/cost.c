@@ -27,6 +27,7 @@ struct costs {
 	struct zr_forecast *f;
 	const void **param; /* of a layer */
 	float **dparam;
+	const float **persistent; /* NULL: no tensor of the model has any */
 	uint8_t *accumulate;
 	int64_t added; /* blocks of the last sum, */
 	int added_flags;
@@ -40,6 +41,26 @@ static void *nowhere(uint64_t n)
 	return (void *)(uintptr_t)((n + 1) << 40);
 }
 
+static const float *persistent_of(const struct costs *c, int32_t tensor)
+{
+	if (c->s->facts.layout.tensor[tensor].persistent)
+		return nowhere(13);
+	return NULL;
+}
+
+/* A layer's n-th tensor, which is the given one of the model. grad: of the tensor's unit. */
+static void point_tensor(const struct costs *c, int n, int32_t tensor,
+			 const struct zr_operand *grad)
+{
+	c->param[n] = nowhere(64 + 2 * (uint64_t)n);
+	c->dparam[n] = NULL;
+	if (grad->bytes)
+		c->dparam[n] = nowhere(65 + 2 * (uint64_t)n);
+	c->accumulate[n] = (grad->access & ZR_READS) != 0;
+	if (c->persistent)
+		c->persistent[n] = persistent_of(c, tensor);
+}
+
 static void point_tensors(const struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
@@ -49,14 +70,8 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		const struct zr_unit_place *u = &c->s->facts.layout.unit[l->units[k]];
 		const struct zr_operand *grad = &o[zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k)];
-		for (int32_t t = 0; t < u->count; t++, n++) {
-			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
-			if (grad->bytes)
-				c->dparam[n] = nowhere(65 + 2 * (uint64_t)n);
-			else
-				c->dparam[n] = NULL;
-			c->accumulate[n] = (grad->access & ZR_READS) != 0;
-		}
+		for (int32_t t = 0; t < u->count; t++)
+			point_tensor(c, n++, u->first + t, grad);
 	}
 }
 
@@ -85,6 +100,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.param = c->param,
 		.dparam = c->dparam,
 		.accumulate = c->accumulate,
+		.persistent = c->persistent,
 		.loss_rows = nowhere(7),
 		.loss_sum = nowhere(8),
 		.grad_scale = 1,
@@ -318,6 +334,8 @@ static int begin(struct costs *c)
 	c->param = malloc(most * sizeof *c->param);
 	c->dparam = malloc(most * sizeof *c->dparam);
 	c->accumulate = malloc(most);
+	if (c->s->facts.layout.persistent)
+		c->persistent = malloc(most * sizeof *c->persistent);
 	int reads = 0, writes = 0;
 	for (int32_t n = 0; n < c->p->n; n++) {
 		reads |= c->p->instr[n].kind == ZR_I_READ;
@@ -325,7 +343,18 @@ static int begin(struct costs *c)
 	}
 
 	c->both_ways = reads && writes;
+	if (c->s->facts.layout.persistent && !c->persistent)
+		return 0;
+
 	return c->param && c->dparam && c->accumulate;
+}
+
+static void end(struct costs *c)
+{
+	free(c->param);
+	free(c->dparam);
+	free(c->persistent);
+	free(c->accumulate);
 }
 
 int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
@@ -358,8 +387,6 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 
 	f->flops += c.tally.flops;
 	f->guessed += c.tally.without;
-	free(c.param);
-	free(c.dparam);
-	free(c.accumulate);
+	end(&c);
 	return rc;
 }

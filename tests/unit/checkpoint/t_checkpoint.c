@@ -199,12 +199,12 @@ static void test_newer_version(void **unused)
 	(void)unused;
 	ckpt_manifest(&m, 1);
 	char *text = zr_manifest_text(&m), *at = strstr(text, "\"version\": 1");
-	at[11] = '4';
+	at[11] = '5';
 	ckpt_sign(text, strlen(text));
 	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err),
 			 ZR_ENOTSUP);
-	assert_string_equal(err.text, "dir/manifest.json: format version 4; this zeroth reads "
-				      "versions up to 3: use a newer one");
+	assert_string_equal(err.text, "dir/manifest.json: format version 5; this zeroth reads "
+				      "versions up to 4: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }
