@@ -480,8 +480,6 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 	p.work_bytes = bytes;
 	if (bytes)
 		p.work = zr_area_new(c, "the work memory", bytes, 64);
-	else
-		p.work = NULL;
 	begin(b, &p, way, number);
 	judge(b, way, ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
 	finish(b, &p, way);

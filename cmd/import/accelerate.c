@@ -12,21 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAP(name)                                                                                  \
-	static int name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-
-static const char *text_of(const struct zr_setting *s)
-{
-	if (s && json_is_string(s->value))
-		return json_string_value(s->value);
-	return "";
-}
-
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
 static struct zr_setting *find(struct zr_import *im, const char *path)
 {
 	return zr_import_find(im, im->source[0].kind, path);
@@ -34,11 +19,11 @@ static struct zr_setting *find(struct zr_import *im, const char *path)
 
 static int is_type(struct zr_import *im, const char *type)
 {
-	return !strcasecmp(text_of(find(im, "distributed_type")), type);
+	return !strcasecmp(zr_import_word(find(im, "distributed_type")), type);
 }
 
 /* How ranks share a model: of FSDP and DeepSpeed their own keys say it. */
-MAP(distributed)
+static IMPORT_MAP(distributed)
 {
 	static const char *const whole[] = { "NO", "MULTI_GPU", "MULTI_CPU" };
 
@@ -48,24 +33,22 @@ MAP(distributed)
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
 		if (is_type(im, whole[i]) || json_is_false(s->value))
 			return zr_import_put(im, s, k->to, "stage0", NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED,
-			      "ranks share a model as FSDP or DeepSpeed do, or "
-			      "each has all of it");
+	return zr_import_impossible(s, "ranks share a model as FSDP or DeepSpeed do, or "
+				       "each has all of it");
 }
 
-MAP(mixed)
+static IMPORT_MAP(mixed)
 {
-	const char *type = text_of(s);
+	const char *type = zr_import_word(s);
 	if (!strcmp(type, "no") || json_is_false(s->value))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (!strcmp(type, "bf16") || !strcmp(type, "fp16"))
 		return zr_import_put(im, s, k->to, type, NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED,
-			      "expected no, bf16 or fp16: products have no 8 "
-			      "bits here");
+	return zr_import_impossible(s, "expected no, bf16 or fp16: products have no 8 "
+				       "bits here");
 }
 
-MAP(sharding)
+static IMPORT_MAP(sharding)
 {
 	static const char *const names[][2] = {
 		{ "FULL_SHARD", "stage3" }, { "1", "stage3" },        { "SHARD_GRAD_OP", "stage2" },
@@ -75,7 +58,7 @@ MAP(sharding)
 	char *text = NULL;
 
 	if (!is_type(im, "FSDP"))
-		return none(s, "distributed_type is another one");
+		return zr_import_no_effect(s, "distributed_type is another one");
 
 	int rc = zr_import_text(s->value, &text);
 	for (size_t i = 0; !rc && i < sizeof names / sizeof *names; i++)
@@ -83,30 +66,29 @@ MAP(sharding)
 			rc = zr_import_put(im, s, k->to, names[i][1], NULL);
 	free(text);
 	if (!rc && s->fate == ZR_FATE_OPEN)
-		rc = zr_import_fate(s, ZR_FATE_REFUSED,
-				    "expected FULL_SHARD, SHARD_GRAD_OP, "
-				    "NO_SHARD or HYBRID_SHARD");
+		rc = zr_import_impossible(s, "expected FULL_SHARD, SHARD_GRAD_OP, "
+					     "NO_SHARD or HYBRID_SHARD");
 	return rc;
 }
 
 /* FSDP2: parameters are gathered again in backward (stage3), or stay (stage2). */
-MAP(reshard)
+static IMPORT_MAP(reshard)
 {
 	if (!is_type(im, "FSDP"))
-		return none(s, "distributed_type is another one");
+		return zr_import_no_effect(s, "distributed_type is another one");
 	if (json_is_boolean(s->value))
 		return zr_import_put(im, s, k->to, json_is_true(s->value) ? "stage3" : "stage2",
 				     NULL);
 	return sharding(im, s, k);
 }
 
-MAP(fsdp_offload)
+static IMPORT_MAP(fsdp_offload)
 {
-	(void)k;
 	if (!json_is_true(s->value) || !is_type(im, "FSDP"))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (!strcmp(im->device, "cpu"))
-		return none(s, "device and host are one memory with [device] plugin = cpu");
+		return zr_import_no_effect(
+			s, "device and host are one memory with [device] plugin = cpu");
 
 	int rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
 	if (rc)
@@ -114,27 +96,28 @@ MAP(fsdp_offload)
 	return zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
 }
 
-MAP(stage)
+static IMPORT_MAP(stage)
 {
 	const double n = zr_import_number(s, -1);
 	char text[16];
 
 	if (!is_type(im, "DEEPSPEED"))
-		return none(s, "distributed_type is another one");
+		return zr_import_no_effect(s, "distributed_type is another one");
 	if (n != 0 && n != 1 && n != 2 && n != 3)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected 0, 1, 2 or 3");
+		return zr_import_impossible(s, "expected 0, 1, 2 or 3");
 
 	snprintf(text, sizeof text, "stage%.0f", n);
 	return zr_import_put(im, s, k->to, text, NULL);
 }
 
-MAP(device)
+static IMPORT_MAP(device)
 {
-	const char *name = text_of(s);
+	const char *name = zr_import_word(s);
 	if (!strcmp(name, "none") || !is_type(im, "DEEPSPEED"))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (!strcmp(name, "cpu") && !strcmp(im->device, "cpu"))
-		return none(s, "device and host are one memory with [device] plugin = cpu");
+		return zr_import_no_effect(
+			s, "device and host are one memory with [device] plugin = cpu");
 	return zr_import_put(im, s, k->to, name, NULL);
 }
 
@@ -145,52 +128,36 @@ MAP(device)
 #define WRITTEN "a checkpoint is whole; `zeroth checkpoint export` writes safetensors"
 
 static const struct zr_import_key keys[] = {
-	NONE("compute_environment", RANKS),
-	NONE("debug", "every program is proven before it runs"),
+	NONE(RANKS, "compute_environment", "machine_rank", "main_process_ip", "main_process_port",
+	     "num_machines", "num_processes", "rdzv_backend", "same_network", "gpu_ids", "commands",
+	     "command_file", "mpirun_config.*", "deepspeed_config.deepspeed_multinode_launcher",
+	     "deepspeed_config.deepspeed_hostfile", "deepspeed_config.deepspeed_exclusion_filter",
+	     "deepspeed_config.deepspeed_inclusion_filter"),
+	NONE("every program is proven before it runs", "debug"),
 	MADE("distributed_type", "zero.plugin", distributed),
 	MADE("mixed_precision", "precision.plugin", mixed),
-	STOP("downcast_bf16", "no", "there is one bf16"),
-	NONE("machine_rank", RANKS),
-	NONE("main_process_ip", RANKS),
-	NONE("main_process_port", RANKS),
-	NONE("main_training_function", "there is no Python"),
-	NONE("num_machines", RANKS),
-	NONE("num_processes", RANKS),
-	NONE("rdzv_backend", RANKS),
-	NONE("same_network", RANKS),
-	NONE("gpu_ids", RANKS),
-	NONE("use_cpu", "[device] plugin says it"),
-	NONE("enable_cpu_affinity", "threads of a rank keep to its processors"),
-	NONE("commands", RANKS),
-	NONE("command_file", RANKS),
-	NONE("mpirun_config.*", RANKS),
-	NONE("tpu_env", TPU),
-	NONE("tpu_name", TPU),
-	NONE("tpu_vm", TPU),
-	NONE("tpu_zone", TPU),
-	NONE("tpu_use_cluster", TPU),
-	NONE("tpu_use_sudo", TPU),
-	NONE("dynamo_config.*", "all kernels are fused"),
-	NONE("dynamo_backend", "all kernels are fused"),
-	STOP("fp8_config.*", NULL, "products have no 8 bits here"),
-	STOP("megatron_lm_config.*", NULL, OTHERS),
-	STOP("parallelism_config.*", NULL, OTHERS),
+	STOP("no", "there is one bf16", "downcast_bf16"),
+	NONE("there is no Python", "main_training_function"),
+	NONE("[device] plugin says it", "use_cpu"),
+	NONE("threads of a rank keep to its processors", "enable_cpu_affinity"),
+	NONE(TPU, "tpu_env", "tpu_name", "tpu_vm", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo"),
+	NONE("all kernels are fused", "dynamo_config.*", "dynamo_backend"),
+	STOP(NULL, "products have no 8 bits here", "fp8_config.*"),
+	STOP(NULL, OTHERS, "megatron_lm_config.*", "parallelism_config.*"),
 
 	MADE("fsdp_config.fsdp_sharding_strategy", "zero.plugin", sharding),
 	MADE("fsdp_config.fsdp_reshard_after_forward", "zero.plugin", reshard),
 	MADE("fsdp_config.fsdp_offload_params", NULL, fsdp_offload),
 	MADE("fsdp_config.fsdp_activation_checkpointing", "activation.plugin", hf_recompute),
-	NONE("fsdp_config.fsdp_version", GATHER),
-	NONE("fsdp_config.fsdp_auto_wrap_policy", "each layer is a unit"),
-	NONE("fsdp_config.fsdp_transformer_layer_cls_to_wrap", "each layer is a unit"),
-	NONE("fsdp_config.fsdp_min_num_params", "each layer is a unit"),
-	NONE("fsdp_config.fsdp_backward_prefetch", GATHER),
-	NONE("fsdp_config.fsdp_backward_prefetch_policy", GATHER),
-	NONE("fsdp_config.fsdp_forward_prefetch", GATHER),
-	NONE("fsdp_config.fsdp_cpu_ram_efficient_loading", "every rank reads only what it holds"),
-	NONE("fsdp_config.fsdp_state_dict_type", WRITTEN),
-	NONE("fsdp_config.fsdp_sync_module_states", "every rank reads only what it holds"),
-	NONE("fsdp_config.fsdp_use_orig_params", "each layer says which parameters it uses"),
+	NONE(GATHER, "fsdp_config.fsdp_version", "fsdp_config.fsdp_backward_prefetch",
+	     "fsdp_config.fsdp_backward_prefetch_policy", "fsdp_config.fsdp_forward_prefetch"),
+	NONE("each layer is a unit", "fsdp_config.fsdp_auto_wrap_policy",
+	     "fsdp_config.fsdp_transformer_layer_cls_to_wrap", "fsdp_config.fsdp_min_num_params"),
+	NONE("every rank reads only what it holds", "fsdp_config.fsdp_cpu_ram_efficient_loading",
+	     "fsdp_config.fsdp_sync_module_states", "deepspeed_config.zero3_init_flag"),
+	NONE(WRITTEN, "fsdp_config.fsdp_state_dict_type",
+	     "deepspeed_config.zero3_save_16bit_model"),
+	NONE("each layer says which parameters it uses", "fsdp_config.fsdp_use_orig_params"),
 
 	MADE("deepspeed_config.zero_stage", "zero.plugin", stage),
 	COPY("deepspeed_config.gradient_accumulation_steps", "train.gradient_accumulation_steps"),
@@ -199,15 +166,9 @@ static const struct zr_import_key keys[] = {
 	MADE("deepspeed_config.offload_param_device", "offload.param.plugin", device),
 	COPY("deepspeed_config.offload_optimizer_nvme_path", "offload.optimizer.path"),
 	COPY("deepspeed_config.offload_param_nvme_path", "offload.param.path"),
-	NONE("deepspeed_config.zero3_init_flag", "every rank reads only what it holds"),
-	NONE("deepspeed_config.zero3_save_16bit_model", WRITTEN),
-	NONE("deepspeed_config.deepspeed_multinode_launcher", RANKS),
-	NONE("deepspeed_config.deepspeed_hostfile", RANKS),
-	NONE("deepspeed_config.deepspeed_exclusion_filter", RANKS),
-	NONE("deepspeed_config.deepspeed_inclusion_filter", RANKS),
-	NONE("deepspeed_config.deepspeed_moe_layer_cls_names", "each expert is a unit"),
-	STOP("deepspeed_config.deepspeed_config_file", "none",
-	     "import that file: it says all of DeepSpeed"),
+	NONE("each expert is a unit", "deepspeed_config.deepspeed_moe_layer_cls_names"),
+	STOP("none", "import that file: it says all of DeepSpeed",
+	     "deepspeed_config.deepspeed_config_file"),
 	{ 0 },
 };
 

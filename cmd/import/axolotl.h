@@ -10,26 +10,24 @@
 
 #define AX_DEFAULT "Axolotl's default"
 
-#define AX_ROW(name)                                                                               \
-	int ax_##name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-AX_ROW(path);
-AX_ROW(part); /* which part of a data set counts */
-AX_ROW(type); /* of rows */
-AX_ROW(template);
-AX_ROW(field);
-AX_ROW(role);
-AX_ROW(roles_to_train);
-AX_ROW(train_on_end); /* of turns */
-AX_ROW(eot_tokens);
-AX_ROW(special); /* the first and the last token of a text */
-AX_ROW(system);
-AX_ROW(inputs);
-AX_ROW(packing);
-AX_ROW(held_out);
-AX_ROW(excess); /* what is too long */
-AX_ROW(validation);
-AX_ROW(same); /* as that of `datasets` */
-AX_ROW(unfrozen);
+IMPORT_MAP(ax_path);
+IMPORT_MAP(ax_part); /* which part of a data set counts */
+IMPORT_MAP(ax_type); /* of rows */
+IMPORT_MAP(ax_template);
+IMPORT_MAP(ax_field);
+IMPORT_MAP(ax_role);
+IMPORT_MAP(ax_roles_to_train);
+IMPORT_MAP(ax_train_on_end); /* of turns */
+IMPORT_MAP(ax_eot_tokens);
+IMPORT_MAP(ax_special); /* the first and the last token of a text */
+IMPORT_MAP(ax_system);
+IMPORT_MAP(ax_inputs);
+IMPORT_MAP(ax_packing);
+IMPORT_MAP(ax_held_out);
+IMPORT_MAP(ax_excess); /* what is too long */
+IMPORT_MAP(ax_validation);
+IMPORT_MAP(ax_same); /* as that of `datasets` */
+IMPORT_MAP(ax_unfrozen);
 
 /* Lines of [data] that follow from several keys. */
 int ax_finish_data(struct zr_import *im);

@@ -35,30 +35,6 @@ static const struct {
 };
 #define TEMPLATES (sizeof templates / sizeof *templates)
 
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
-static int refuse(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", why);
-}
-
-static int partly(struct zr_setting *s, const char *why)
-{
-	if (s->fate == ZR_FATE_MAPPED)
-		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
-	return 0;
-}
-
-static const char *text_of(const struct zr_setting *s)
-{
-	if (s && json_is_string(s->value))
-		return json_string_value(s->value);
-	return "";
-}
-
 static struct zr_setting *find(struct zr_import *im, const char *path)
 {
 	return zr_import_find(im, im->source[0].kind, path);
@@ -103,7 +79,7 @@ static enum rows rows_of(const char *type)
 /* Of the first data set: the others must agree with it. */
 static enum rows first_rows(struct zr_import *im)
 {
-	return rows_of(text_of(find(im, "datasets[0].type")));
+	return rows_of(zr_import_word(find(im, "datasets[0].type")));
 }
 
 #define NO_CHAT "--data has tokens: how they were made is over"
@@ -118,42 +94,45 @@ static const struct zr_setting *first_template(struct zr_import *im)
 
 /* ---- rows of the table ---- */
 
-int ax_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_path)
 {
-	const char *path = text_of(s);
+	const char *path = zr_import_word(s);
 
 	if (im->data)
-		return none(s, "--data says it");
+		return zr_import_no_effect(s, "--data says it");
 	if (!is_json(path))
-		return none(s, "nothing is downloaded: save it as JSON lines, and import with "
-			       "--data FILE");
+		return zr_import_no_effect(
+			s, "nothing is downloaded: save it as JSON lines, and import with "
+			   "--data FILE");
 	return zr_import_put(im, s, k->to, path, NULL);
 }
 
-int ax_part(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_part)
 {
-	(void)k;
-	const char *path = text_of(beside(im, s, "path"));
+	const char *path = zr_import_word(beside(im, s, "path"));
 	const int whole = zr_import_is(s->value, "train") || zr_import_is(s->value, "json");
 	if (im->data || !is_json(path) || whole)
-		return none(s, "save what it takes of the data set as JSON lines");
-	return refuse(s, "the whole file is read: save what it takes of it as one of its own");
+		return zr_import_no_effect(s, "save what it takes of the data set as JSON lines");
+	return zr_import_impossible(
+		s, "the whole file is read: save what it takes of it as one of its own");
 }
 
 /* Conversations, Alpaca's rows or texts. */
-int ax_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_type)
 {
-	const enum rows rows = rows_of(text_of(s));
+	const enum rows rows = rows_of(zr_import_word(s));
 	const struct zr_setting *inputs = find(im, "train_on_inputs");
 
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	if (rows == ROWS_OTHER)
-		return refuse(s, "rows of this form are not read: chat_template, alpaca and "
-				 "completion are");
+		return zr_import_impossible(
+			s, "rows of this form are not read: chat_template, alpaca and "
+			   "completion are");
 	if (rows != first_rows(im))
-		return refuse(s, "its rows are of another form than those of the first data set: "
-				 "[data] plugin = mix reads both, each as a [data.NAME]");
+		return zr_import_impossible(
+			s, "its rows are of another form than those of the first data set: "
+			   "[data] plugin = mix reads both, each as a [data.NAME]");
 
 	int rc = zr_import_put(im, s, k->to, "chat", NULL);
 	if (!rc && rows == ROWS_ALPACA)
@@ -161,25 +140,27 @@ int ax_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	if (!rc && rows == ROWS_ALPACA_CHAT)
 		rc = zr_import_put(im, s, "data.template", "user-input", NULL);
 	if (!rc && rows == ROWS_CHAT && !find(im, "eot_tokens"))
-		rc = partly(s, "the end of each turn is learned; Axolotl learns it where it is the "
-			       "tokenizer's eos_token");
+		rc = zr_import_differs(
+			s, "the end of each turn is learned; Axolotl learns it where it is the "
+			   "tokenizer's eos_token");
 	if (!rc && rows == ROWS_CHAT && inputs && json_is_true(inputs->value))
-		rc = refuse(s, "with train_on_inputs Axolotl learns what all roles say, but not "
-			       "what the template writes between; [data] train_on has no such "
-			       "choice");
+		rc = zr_import_impossible(
+			s, "with train_on_inputs Axolotl learns what all roles say, but not "
+			   "what the template writes between; [data] train_on has no such "
+			   "choice");
 	return rc;
 }
 
-int ax_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_template)
 {
-	const char *name = text_of(s);
+	const char *name = zr_import_word(s);
 
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	if (first_rows(im) != ROWS_CHAT)
-		return none(s, "of rows of chat_template");
+		return zr_import_no_effect(s, "of rows of chat_template");
 	if (!strchr(s->path, '[') && find(im, "datasets[0].chat_template"))
-		return none(s, "each data set says its own");
+		return zr_import_no_effect(s, "each data set says its own");
 
 	if (!strcmp(name, "tokenizer_default"))
 		return zr_import_put(im, s, k->to, "auto", NULL);
@@ -187,22 +168,21 @@ int ax_template(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	for (size_t i = 0; i < TEMPLATES; i++)
 		if (!strcmp(templates[i].name, name))
 			return zr_import_put(im, s, k->to, templates[i].template, NULL);
-	return refuse(s, "no template here renders like it, and Jinja is not run");
+	return zr_import_impossible(s, "no template here renders like it, and Jinja is not run");
 }
 
 /* The names of fields and roles are one option: finish_fields() makes it of these. */
-int ax_field(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_field)
 {
-	(void)k;
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
-	if (!json_is_string(s->value) || strpbrk(text_of(s), " ,\t="))
-		return refuse(s, "expected the name of a field, without blanks");
+		return zr_import_no_effect(s, NO_CHAT);
+	if (!json_is_string(s->value) || strpbrk(zr_import_word(s), " ,\t="))
+		return zr_import_impossible(s, "expected the name of a field, without blanks");
 	return zr_import_fate(s, ZR_FATE_MAPPED, "with [data] fields");
 }
 
 /* Names that the rows have for a role. */
-int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_role)
 {
 	static const char *const usual[][4] = { { "user", "user", "human", NULL },
 						{ "assistant", "assistant", "gpt", NULL },
@@ -211,9 +191,8 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	size_t i;
 	json_t *name;
 
-	(void)k;
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 
 	for (size_t r = 0; r < 3; r++) {
 		int known = !strcmp(usual[r][0], role);
@@ -221,105 +200,105 @@ int ax_role(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 			known = known && (zr_import_is(name, usual[r][1]) ||
 					  (usual[r][2] && zr_import_is(name, usual[r][2])));
 		if (known)
-			return none(s, "these names are known");
+			return zr_import_no_effect(s, "these names are known");
 	}
 
-	return refuse(s, "[data] fields renames a role, as in user=NAME: give it there");
+	return zr_import_impossible(s,
+				    "[data] fields renames a role, as in user=NAME: give it there");
 }
 
 /* What is learned is what the assistant says, and the end of its turns. */
-int ax_roles_to_train(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_roles_to_train)
 {
 	const json_t *first = json_array_get(s->value, 0);
 
-	(void)k;
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	if (json_array_size(s->value) == 1 &&
 	    (zr_import_is(first, "assistant") || zr_import_is(first, "gpt")))
-		return none(s, "what the assistant says is learned");
-	return refuse(s, "of roles, what the assistant says is learned and no other");
+		return zr_import_no_effect(s, "what the assistant says is learned");
+	return zr_import_impossible(s, "of roles, what the assistant says is learned and no other");
 }
 
-int ax_train_on_end(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_train_on_end)
 {
-	(void)k;
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	if (zr_import_is(s->value, "turn"))
-		return none(s, "the end of each learned turn is learned");
-	return refuse(s, "the end of each learned turn is learned, and of no other one");
+		return zr_import_no_effect(s, "the end of each learned turn is learned");
+	return zr_import_impossible(s,
+				    "the end of each learned turn is learned, and of no other one");
 }
 
 /* Tokens that end a turn: the template's own is learned. */
-int ax_eot_tokens(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_eot_tokens)
 {
 	const struct zr_setting *template = first_template(im);
 	const char *end = NULL;
 	json_t *token;
 	size_t i;
 
-	(void)k;
 	if (!is_chat(im) || first_rows(im) != ROWS_CHAT)
-		return none(s, "of rows of chat_template");
+		return zr_import_no_effect(s, "of rows of chat_template");
 
 	for (i = 0; template && i < TEMPLATES; i++)
-		if (!strcmp(templates[i].name, text_of(template)))
+		if (!strcmp(templates[i].name, zr_import_word(template)))
 			end = templates[i].end;
 	if (!end)
 		return zr_import_fate(s, ZR_FATE_PARTLY,
 				      "what ends a turn of the tokenizer's "
 				      "template is learned, whatever it is");
 	if (!strcmp(end, "eos"))
-		end = text_of(find(im, "special_tokens.eos_token"));
+		end = zr_import_word(find(im, "special_tokens.eos_token"));
 	json_array_foreach(s->value, i, token) if (zr_import_is(token, end)) return zr_import_fate(
 		s, ZR_FATE_MAPPED,
 		"the template's turns end with "
 		"it, which is learned");
-	return refuse(s, "what ends a turn of the template is learned, and this is another token");
+	return zr_import_impossible(
+		s, "what ends a turn of the template is learned, and this is another token");
 }
 
 /* {bos} and {eos} of a template. */
-int ax_special(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_special)
 {
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
-	return zr_import_put(im, s, k->to, text_of(s), NULL);
+		return zr_import_no_effect(s, NO_CHAT);
+	return zr_import_put(im, s, k->to, zr_import_word(s), NULL);
 }
 
-int ax_system(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_system)
 {
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 
-	(void)k;
-	return none(s, "Axolotl puts it in the place of a text that its templates have no more");
+	return zr_import_no_effect(
+		s, "Axolotl puts it in the place of a text that its templates have no more");
 }
 
-int ax_inputs(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_inputs)
 {
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	return zr_import_put(im, s, k->to, json_is_true(s->value) ? "all" : "assistant", NULL);
 }
 
-int ax_packing(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_packing)
 {
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	return zr_import_put(im, s, k->to, json_is_true(s->value) ? "bfd" : "none", NULL);
 }
 
 /* A share of the rows. */
-int ax_held_out(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_held_out)
 {
 	char *text = NULL;
 	const double share = zr_import_number(s, 0);
 
 	if (!is_chat(im))
-		return none(s, "of conversations: [data] plugin = chat");
+		return zr_import_no_effect(s, "of conversations: [data] plugin = chat");
 	if (share >= 1)
-		return refuse(s, "give a share of the data, below 1");
+		return zr_import_impossible(s, "give a share of the data, below 1");
 
 	int rc = zr_import_text(s->value, &text);
 	if (!rc)
@@ -328,38 +307,38 @@ int ax_held_out(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	return rc;
 }
 
-int ax_excess(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_excess)
 {
-	(void)k;
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
+		return zr_import_no_effect(s, NO_CHAT);
 	if (zr_import_is(s->value, "drop"))
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with [data] on_long");
-	return refuse(s, "a conversation that is too long is left out, or loses its oldest turns: "
-			 "none is cut off or ends the run");
+	return zr_import_impossible(
+		s, "a conversation that is too long is left out, or loses its oldest turns: "
+		   "none is cut off or ends the run");
 }
 
-int ax_validation(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_validation)
 {
 	if (!is_chat(im))
-		return none(s, NO_CHAT);
-	if (is_json(text_of(s)))
-		return zr_import_put(im, s, k->to, text_of(s), NULL);
-	return refuse(s, "nothing is downloaded: save it as JSON lines, and give [data] val_path");
+		return zr_import_no_effect(s, NO_CHAT);
+	if (is_json(zr_import_word(s)))
+		return zr_import_put(im, s, k->to, zr_import_word(s), NULL);
+	return zr_import_impossible(
+		s, "nothing is downloaded: save it as JSON lines, and give [data] val_path");
 }
 
 /* A key of data to validate on must be that of the training's. */
-int ax_same(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_same)
 {
 	char path[512];
 	const char *end = strchr(s->path, ']');
 
-	(void)k;
 	snprintf(path, sizeof path, "datasets[0]%s", end ? end + 1 : "");
 	const struct zr_setting *of = find(im, path);
 	if (of && json_equal((json_t *)of->value, (json_t *)s->value))
-		return none(s, "as that of the first data set");
-	return refuse(s, "[data] val_path is read as path is: give both the same");
+		return zr_import_no_effect(s, "as that of the first data set");
+	return zr_import_impossible(s, "[data] val_path is read as path is: give both the same");
 }
 
 /* ---- what follows ---- */
@@ -391,12 +370,13 @@ static int finish_fields(struct zr_import *im)
 			struct zr_setting *s = find(im, path);
 			if (!s || s->fate == ZR_FATE_REFUSED)
 				continue;
-			if (name && strcmp(name, text_of(s)))
-				return refuse(s, "another name than that of a data set before: "
-						 "[data] plugin = mix reads both, each as a "
-						 "[data.NAME]");
+			if (name && strcmp(name, zr_import_word(s)))
+				return zr_import_impossible(
+					s, "another name than that of a data set before: "
+					   "[data] plugin = mix reads both, each as a "
+					   "[data.NAME]");
 
-			name = text_of(s);
+			name = zr_import_word(s);
 			if (!first)
 				first = s;
 		}
@@ -435,7 +415,7 @@ int ax_finish_data(struct zr_import *im)
 	if (!plugin || strcmp(plugin, "chat"))
 		return 0;
 
-	const char *tokenizer = im->model ? im->model : text_of(model);
+	const char *tokenizer = im->model ? im->model : zr_import_word(model);
 	if (*tokenizer)
 		rc = zr_import_put(im, NULL, "data.tokenizer", tokenizer,
 				   im->model ? "--model" : "base_model");

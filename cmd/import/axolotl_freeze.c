@@ -328,7 +328,7 @@ static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "no parameter of %s has a name that begins so", im->model);
 	if (!memchr(m->trained, 0, n))
-		return zr_import_fate(s, ZR_FATE_NONE, "it names all parameters");
+		return zr_import_no_effect(s, "it names all parameters");
 
 	char *text = freeze_text(m);
 	const int rc = text ? zr_import_put(im, s, to, text, NULL) : ZR_ENOMEM;
@@ -336,23 +336,22 @@ static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *
 	return rc;
 }
 
-int ax_unfrozen(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ax_unfrozen)
 {
 	struct zr_error err = { 0 };
 	struct model m = { 0 };
 
 	if (json_is_null(s->value) || (json_is_array(s->value) && !json_array_size(s->value)))
-		return zr_import_fate(s, ZR_FATE_NONE, "none");
+		return zr_import_no_effect(s, "none");
 	if (!json_is_array(s->value))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected a list of expressions");
+		return zr_import_impossible(s, "expected a list of expressions");
 	if (zr_import_is_on(im, im->source[0].kind, "adapter"))
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "with an adapter that alone is trained: "
-				      "give [adapter] modules_to_save, or take adapter out");
+		return zr_import_impossible(s,
+					    "with an adapter that alone is trained: "
+					    "give [adapter] modules_to_save, or take adapter out");
 	if (!im->model)
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "import with --model DIR: the "
-				      "expressions are for the names of its tensors");
+		return zr_import_impossible(s, "import with --model DIR: the "
+					       "expressions are for the names of its tensors");
 
 	int rc = open_model(&m, im->model, &err);
 	if (!rc)

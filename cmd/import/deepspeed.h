@@ -8,36 +8,34 @@
 
 #include "cmd/import/import.h"
 
-#define DS_MAP(name)                                                                               \
-	int ds_##name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-DS_MAP(legacy_stage);   /* "zero_optimization": true */
-DS_MAP(stage);          /* 0 to 3, and what makes of 3 hpz or mics */
-DS_MAP(stage3);         /* as it is, in stage 3 only */
-DS_MAP(persistence);    /* of layers, not of tensors */
-DS_MAP(sub_group);      /* 0 is auto */
-DS_MAP(device);         /* none, cpu, nvme of [offload.X] */
-DS_MAP(legacy_offload); /* true is cpu */
-DS_MAP(pinned);         /* of a tier in host memory */
-DS_MAP(disk);           /* of a tier on disk */
-DS_MAP(aio);            /* of all tiers on disk */
-DS_MAP(optimizer);
-DS_MAP(parameter);   /* of the optimizer */
-DS_MAP(adam_w_mode); /* with the optimizer */
-DS_MAP(scheduler);
-DS_MAP(precision); /* the switches of fp16 and bf16 */
-DS_MAP(skip_nonfinite);
-DS_MAP(bf16_master);
-DS_MAP(bf16_states);
-DS_MAP(autocast);
-DS_MAP(comm_type);
-DS_MAP(log_level);
-DS_MAP(clipping); /* max_grad_norm of the optimizer */
-DS_MAP(cpu_checkpointing);
-DS_MAP(csv);
-DS_MAP(csv_path);
-DS_MAP(tensorboard);
-DS_MAP(path);            /* as it is, unless empty */
-DS_MAP(steps_per_print); /* as it is, but null and 0 are never */
+IMPORT_MAP(ds_legacy_stage);   /* "zero_optimization": true */
+IMPORT_MAP(ds_stage);          /* 0 to 3, and what makes of 3 hpz or mics */
+IMPORT_MAP(ds_stage3);         /* as it is, in stage 3 only */
+IMPORT_MAP(ds_persistence);    /* of layers, not of tensors */
+IMPORT_MAP(ds_sub_group);      /* 0 is auto */
+IMPORT_MAP(ds_device);         /* none, cpu, nvme of [offload.X] */
+IMPORT_MAP(ds_legacy_offload); /* true is cpu */
+IMPORT_MAP(ds_pinned);         /* of a tier in host memory */
+IMPORT_MAP(ds_disk);           /* of a tier on disk */
+IMPORT_MAP(ds_aio);            /* of all tiers on disk */
+IMPORT_MAP(ds_optimizer);
+IMPORT_MAP(ds_parameter);   /* of the optimizer */
+IMPORT_MAP(ds_adam_w_mode); /* with the optimizer */
+IMPORT_MAP(ds_scheduler);
+IMPORT_MAP(ds_precision); /* the switches of fp16 and bf16 */
+IMPORT_MAP(ds_skip_nonfinite);
+IMPORT_MAP(ds_bf16_master);
+IMPORT_MAP(ds_bf16_states);
+IMPORT_MAP(ds_autocast);
+IMPORT_MAP(ds_comm_type);
+IMPORT_MAP(ds_log_level);
+IMPORT_MAP(ds_clipping); /* max_grad_norm of the optimizer */
+IMPORT_MAP(ds_cpu_checkpointing);
+IMPORT_MAP(ds_csv);
+IMPORT_MAP(ds_csv_path);
+IMPORT_MAP(ds_tensorboard);
+IMPORT_MAP(ds_path);            /* as it is, unless empty */
+IMPORT_MAP(ds_steps_per_print); /* as it is, but null and 0 are never */
 
 /* deepspeed_defaults.c: what follows from several keys, and from those that are missing. */
 int ds_finish(struct zr_import *im);

@@ -19,7 +19,9 @@ static struct zr_setting *find(struct zr_import *im, const char *path)
 static int put_missing(struct zr_import *im, const char *path, const char *to, const char *value,
 		       const char *note)
 {
-	return find(im, path) ? 0 : zr_import_put(im, NULL, to, value, note);
+	if (find(im, path))
+		return 0;
+	return zr_import_put(im, NULL, to, value, note);
 }
 
 /* Of the three sizes of a batch, two are enough; with all of them the number of ranks would be
@@ -34,9 +36,8 @@ static int finish_batch(struct zr_import *im)
 	if (s && all && micro && steps) {
 		zr_import_drop(im, "train.train_batch_size");
 		if (all % (micro * steps))
-			return zr_import_fate(
-				s, ZR_FATE_REFUSED,
-				"no multiple of the other two; drop one of the three");
+			return zr_import_impossible(
+				s, "no multiple of the other two; drop one of the three");
 		return zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
 				      all / micro / steps);
 	}
@@ -85,7 +86,7 @@ static int finish_momentum(struct zr_import *im)
 
 	const int betas = !optimizer || !strstr("adagrad sgd", optimizer);
 	if (!betas)
-		return s ? zr_import_fate(s, ZR_FATE_NONE, "the optimizer has no betas") : 0;
+		return s ? zr_import_no_effect(s, "the optimizer has no betas") : 0;
 	if (s)
 		return 0;
 	return zr_import_fate(find(im, "scheduler.type"), ZR_FATE_REFUSED,
@@ -141,7 +142,7 @@ static int finish_fp16(struct zr_import *im, const char *stage)
 	if (rc || !dynamic || !none)
 		return rc;
 	if (hysteresis)
-		rc = zr_import_fate(hysteresis, ZR_FATE_NONE, "stage 0 of DeepSpeed has none");
+		rc = zr_import_no_effect(hysteresis, "stage 0 of DeepSpeed has none");
 	if (rc)
 		return rc;
 	return zr_import_change(im, "precision.hysteresis", "1", "as in stage 0 of DeepSpeed");

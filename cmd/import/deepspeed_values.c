@@ -21,29 +21,6 @@ static int is_on(struct zr_import *im, const char *path)
 	return zr_import_is_on(im, im->deepspeed, path);
 }
 
-static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
-{
-	char *text = NULL;
-
-	int rc = zr_import_text(s->value, &text);
-	if (!rc)
-		rc = zr_import_put(im, s, to, text, NULL);
-	free(text);
-	return rc;
-}
-
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
-static int partly(struct zr_setting *s, const char *why)
-{
-	if (s->fate == ZR_FATE_MAPPED)
-		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
-	return 0;
-}
-
 /* -1: none of 0 to 3. */
 static int stage_of(struct zr_import *im)
 {
@@ -52,14 +29,14 @@ static int stage_of(struct zr_import *im)
 	return stage == 0 || stage == 1 || stage == 2 || stage == 3 ? (int)stage : -1;
 }
 
-int ds_legacy_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_legacy_stage)
 {
 	if (json_is_boolean(s->value))
 		return zr_import_put(im, s, k->to, json_is_true(s->value) ? "stage1" : "stage0",
 				     NULL);
 	if (json_is_object(s->value))
-		return none(s, "empty");
-	return zr_import_fate(s, ZR_FATE_REFUSED, "expected { \"stage\": N }");
+		return zr_import_no_effect(s, "empty");
+	return zr_import_impossible(s, "expected { \"stage\": N }");
 }
 
 /* How many ranks share the parameters; 0: all. */
@@ -69,7 +46,7 @@ static int split_by(struct zr_import *im, const char *key, double off)
 	return n > off && stage_of(im) == 3 ? (int)n : 0;
 }
 
-int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_stage)
 {
 	const int hpz = split_by(im, ZERO "zero_hpz_partition_size", 1);
 	const int mics = split_by(im, ZERO "mics_shard_size", 0);
@@ -77,7 +54,7 @@ int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 	char name[16];
 
 	if (own && stage < 0)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected 0, 1, 2 or 3");
+		return zr_import_impossible(s, "expected 0, 1, 2 or 3");
 	snprintf(name, sizeof name, "stage%d", stage);
 	if (own && hpz)
 		return zr_import_put(im, s, k->to, "hpz", NULL);
@@ -88,32 +65,33 @@ int ds_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_
 
 	const int asked = strstr(s->path, "hpz") ? hpz : mics;
 	if (!asked)
-		return none(s, stage == 3 ? "off" : "only of stage 3");
+		return zr_import_no_effect(s, stage == 3 ? "off" : "only of stage 3");
 	return zr_import_fate(s, ZR_FATE_PARTLY,
 			      "parameters are split inside each node, by as many ranks "
 			      "as it has");
 }
 
-int ds_stage3(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_stage3)
 {
 	if (stage_of(im) == 3)
-		return as_it_is(im, s, k->to);
-	return none(s, "only of stage 3");
+		return zr_import_as_it_is(im, s, k->to);
+	return zr_import_no_effect(s, "only of stage 3");
 }
 
-int ds_persistence(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_persistence)
 {
 	int rc = ds_stage3(im, s, k);
 	if (rc)
 		return rc;
-	return partly(s, "layers up to this size stay whole; DeepSpeed keeps single tensors");
+	return zr_import_differs(
+		s, "layers up to this size stay whole; DeepSpeed keeps single tensors");
 }
 
-int ds_sub_group(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_sub_group)
 {
 	const double n = zr_import_number(s, -1);
 	if (n < 0 || n >= 2048)
-		return as_it_is(im, s, k->to);
+		return zr_import_as_it_is(im, s, k->to);
 	return zr_import_put(im, s, k->to, n > 0 ? "2048" : "auto", NULL);
 }
 
@@ -137,11 +115,12 @@ static int is_same_memory(const struct zr_import *im, const char *device)
 static int idle(struct zr_import *im, struct zr_setting *s, int tier)
 {
 	if (tier == 1 && stage_of(im) != 3)
-		return none(s, "only of stage 3");
-	return none(s, !strcmp(im->device, "cpu") ?
-			       "device and host are one memory with [device] plugin = cpu: "
-			       "import with --device cuda for GPUs" :
-			       "off");
+		return zr_import_no_effect(s, "only of stage 3");
+	return zr_import_no_effect(
+		s, !strcmp(im->device, "cpu") ?
+			   "device and host are one memory with [device] plugin = cpu: "
+			   "import with --device cuda for GPUs" :
+			   "off");
 }
 
 /* "none", "cpu", "nvme", or what else the file says. */
@@ -171,7 +150,7 @@ static int tier_of(const char *to)
 	return t;
 }
 
-int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_device)
 {
 	const int tier = tier_of(k->to);
 	const char *device = device_of(im, tier);
@@ -180,56 +159,57 @@ int ds_device(struct zr_import *im, struct zr_setting *s, const struct zr_import
 
 	snprintf(path, sizeof path, "%s.nvme_path", tiers[tier].block);
 	if (zr_import_is(s->value, "none"))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (!strcmp(device, "none"))
 		return idle(im, s, tier);
 	if (strcmp(device, "cpu") && strcmp(device, "nvme"))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected none, cpu or nvme");
+		return zr_import_impossible(s, "expected none, cpu or nvme");
 	if (!strcmp(device, "nvme") && !find(im, path))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "give nvme_path beside it: a directory");
+		return zr_import_impossible(s, "give nvme_path beside it: a directory");
 
 	rc = zr_import_put(im, s, k->to, device, NULL);
 	if (rc || strcmp(device, "nvme") || tier || stage_of(im) == 3)
 		return rc;
-	return partly(s, "it is on disk; DeepSpeed takes it to memory in stages 1 and 2");
+	return zr_import_differs(s,
+				 "it is on disk; DeepSpeed takes it to memory in stages 1 and 2");
 }
 
-int ds_legacy_offload(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_legacy_offload)
 {
 	const int tier = tier_of(k->to);
 
 	if (json_is_string(s->value) && strcmp(json_string_value(s->value), "cpu"))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected true or false");
+		return zr_import_impossible(s, "expected true or false");
 	if (!zr_import_is_on(im, im->deepspeed, s->path))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (strcmp(device_of(im, tier), "cpu"))
 		return idle(im, s, tier);
 	return zr_import_put(im, s, k->to, "cpu", NULL);
 }
 
-int ds_pinned(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_pinned)
 {
 	const char *device = device_of(im, tier_of(k->to));
 	if (strcmp(device, "cpu"))
-		return none(s, strcmp(device, "nvme") ?
-				       "this is not offloaded to memory" :
-				       "what a device copies is pinned without it");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, strcmp(device, "nvme") ?
+						      "this is not offloaded to memory" :
+						      "what a device copies is pinned without it");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int ds_disk(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_disk)
 {
 	if (strcmp(device_of(im, tier_of(k->to)), "nvme"))
-		return none(s, "this is not on disk");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, "this is not on disk");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_aio)
 {
 	int rc = 0, any = 0;
 
 	if (!strcmp(k->to, "block_size") && (long long)zr_import_number(s, 1) % 4096)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected a multiple of 4096 bytes");
+		return zr_import_impossible(s, "expected a multiple of 4096 bytes");
 
 	for (int t = 0; !rc && t < TIERS; t++) {
 		char to[64];
@@ -238,10 +218,12 @@ int ds_aio(struct zr_import *im, struct zr_setting *s, const struct zr_import_ke
 			continue;
 
 		any = 1;
-		rc = as_it_is(im, s, to);
+		rc = zr_import_as_it_is(im, s, to);
 	}
 
-	return rc || any ? rc : none(s, "nothing is on disk");
+	if (rc || any)
+		return rc;
+	return zr_import_no_effect(s, "nothing is on disk");
 }
 
 /* "adam" is AdamW in DeepSpeed, unless adam_w_mode says other. */
@@ -263,14 +245,16 @@ static int put_adam(struct zr_import *im, struct zr_setting *s, const char *to)
 		return zr_import_put(im, s, to, l2 ? "adam" : "adamw", NULL);
 
 	rc = zr_import_put(im, s, to, "cpu_adam", NULL);
-	return rc || !l2 ? rc : zr_import_put(im, s, "optimizer.adamw_mode", "no", NULL);
+	if (rc || !l2)
+		return rc;
+	return zr_import_put(im, s, "optimizer.adamw_mode", "no", NULL);
 }
 
-int ds_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_optimizer)
 {
 	static const char *const same[] = { "lamb", "lion", "adagrad", "sgd", NULL };
 
-	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
+	const char *name = zr_import_word(s);
 	if (!strcasecmp(name, "adam") || !strcasecmp(name, "adamw"))
 		return put_adam(im, s, k->to);
 
@@ -278,35 +262,31 @@ int ds_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		if (!strcasecmp(name, same[i]))
 			return zr_import_put(im, s, k->to, same[i], NULL);
 	if (!strcasecmp(name, "muon"))
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "use AdamW, and add [optimizer.NAME] with plugin = "
-				      "muon and match = patterns of the hidden matrices");
-	return zr_import_fate(s, ZR_FATE_REFUSED, "use Adam, AdamW, Lamb, Lion, Adagrad or SGD");
+		return zr_import_impossible(s, "use AdamW, and add [optimizer.NAME] with plugin = "
+					       "muon and match = patterns of the hidden matrices");
+	return zr_import_impossible(s, "use Adam, AdamW, Lamb, Lion, Adagrad or SGD");
 }
 
-int ds_parameter(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_parameter)
 {
-	return as_it_is(im, s, k->to);
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int ds_adam_w_mode(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_adam_w_mode)
 {
-	(void)im, (void)k;
 	if (strstr(s->path, "torch_adam"))
-		return none(s, "there is one AdamW");
+		return zr_import_no_effect(s, "there is one AdamW");
 	return zr_import_fate(s, ZR_FATE_MAPPED, "with optimizer.type");
 }
 
-int ds_clipping(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_clipping)
 {
-	(void)im, (void)k;
 	if (zr_import_number(s, 1) == 0)
-		return none(s, "off");
-	return zr_import_fate(s, ZR_FATE_REFUSED,
-			      "DeepSpeed does not clip by it; use \"gradient_clipping\"");
+		return zr_import_no_effect(s, "off");
+	return zr_import_impossible(s, "DeepSpeed does not clip by it; use \"gradient_clipping\"");
 }
 
-int ds_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_scheduler)
 {
 	static const char *const names[][2] = {
 		{ "WarmupLR", "warmup_lr" },
@@ -316,47 +296,46 @@ int ds_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		{ "LRRangeTest", "lr_range_test" },
 		{ NULL, NULL },
 	};
-	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
+	const char *name = zr_import_word(s);
 
 	for (int i = 0; names[i][0]; i++)
 		if (!strcasecmp(name, names[i][0]))
 			return zr_import_put(im, s, k->to, names[i][1], NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED,
-			      "use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or "
-			      "LRRangeTest");
+	return zr_import_impossible(s, "use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or "
+				       "LRRangeTest");
 }
 
-int ds_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_precision)
 {
 	if (!zr_import_is_on(im, im->deepspeed, s->path))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	return zr_import_put(im, s, k->to, *s->path == 'b' ? "bf16" : "fp16", NULL);
 }
 
-int ds_skip_nonfinite(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_skip_nonfinite)
 {
 	if (json_is_true(s->value))
 		return zr_import_put(im, s, k->to, "skip", NULL);
-	return none(s, "a step that is not finite never changes a parameter");
+	return zr_import_no_effect(s, "a step that is not finite never changes a parameter");
 }
 
-int ds_bf16_master(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_bf16_master)
 {
 	int rc;
 	if (json_is_true(s->value))
 		rc = zr_import_put(im, s, k->to, "none", NULL);
 	else
-		rc = none(s, "off");
+		rc = zr_import_no_effect(s, "off");
 	if (rc)
 		return rc;
-	return partly(s, "updates are rounded stochastically, not to the nearest");
+	return zr_import_differs(s, "updates are rounded stochastically, not to the nearest");
 }
 
-int ds_bf16_states(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_bf16_states)
 {
 	if (json_is_true(s->value))
 		return zr_import_put(im, s, k->to, "bf16", NULL);
-	return none(s, "off");
+	return zr_import_no_effect(s, "off");
 }
 
 /* fp32, fp16 or bf16; NULL: none of them. */
@@ -384,33 +363,32 @@ static const char *type_of(const json_t *value)
 	return NULL;
 }
 
-int ds_comm_type(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_comm_type)
 {
 	const char *type = type_of(s->value);
 	if (type)
 		return zr_import_put(im, s, k->to, type, NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED, "expected fp32, fp16 or bf16");
+	return zr_import_impossible(s, "expected fp32, fp16 or bf16");
 }
 
-int ds_autocast(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_autocast)
 {
 	const struct zr_setting *dtype = find(im, "torch_autocast.dtype");
 	const char *type = dtype ? type_of(dtype->value) : "bf16";
 	int rc;
 
 	if (!json_is_true(s->value))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (!type)
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "expected \"dtype\": \"bfloat16\" or \"float16\"");
+		return zr_import_impossible(s, "expected \"dtype\": \"bfloat16\" or \"float16\"");
 
 	rc = zr_import_put(im, s, k->to, type, NULL);
 	if (rc)
 		return rc;
-	return partly(s, "parameters have 16 bits, too, beside an fp32 master");
+	return zr_import_differs(s, "parameters have 16 bits, too, beside an fp32 master");
 }
 
-int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_log_level)
 {
 	static const char *const names[][2] = { { "debug", "debug" },    { "info", "info" },
 						{ "warning", "warn" },   { "error", "error" },
@@ -419,66 +397,67 @@ int ds_log_level(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	for (int i = 0; names[i][0]; i++)
 		if (zr_import_is(s->value, names[i][0]))
 			return zr_import_put(im, s, k->to, names[i][1], NULL);
-	return zr_import_fate(s, ZR_FATE_REFUSED,
-			      "expected debug, info, warning, error or critical");
+	return zr_import_impossible(s, "expected debug, info, warning, error or critical");
 }
 
-int ds_cpu_checkpointing(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_cpu_checkpointing)
 {
 	int rc;
 
 	if (!json_is_true(s->value))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 
 	rc = zr_import_put(im, s, k->to, "recompute", NULL);
-	if (rc || is_same_memory(im, "cpu"))
-		return rc ? rc :
-			    partly(s, "with [device] plugin = cpu nothing leaves for host memory");
+	if (rc)
+		return rc;
+	if (is_same_memory(im, "cpu"))
+		return zr_import_differs(
+			s, "with [device] plugin = cpu nothing leaves for host memory");
 	return zr_import_put(im, s, "activation.outputs", "offload", NULL);
 }
 
-int ds_csv(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_csv)
 {
 	if (json_is_true(s->value))
 		return zr_import_put(im, s, k->to, "csv", NULL);
-	return none(s, "off");
+	return zr_import_no_effect(s, "off");
 }
 
-int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_csv_path)
 {
-	const char *dir = json_is_string(s->value) ? json_string_value(s->value) : "";
+	const char *dir = zr_import_word(s);
 	char path[4096];
 	int rc;
 
 	if (!*dir)
-		return none(s, "empty");
+		return zr_import_no_effect(s, "empty");
 
 	snprintf(path, sizeof path, "%s%smetrics.csv", dir, dir[strlen(dir) - 1] == '/' ? "" : "/");
 	rc = zr_import_put(im, s, k->to, path, NULL);
 	if (rc)
 		return rc;
-	return partly(s, "one file with a column for each metric");
+	return zr_import_differs(s, "one file with a column for each metric");
 }
 
-int ds_tensorboard(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_tensorboard)
 {
 	if (json_is_true(s->value))
 		return zr_import_put(im, s, k->to, "tensorboard", NULL);
-	return none(s, "off");
+	return zr_import_no_effect(s, "off");
 }
 
-int ds_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_path)
 {
 	if (zr_import_is(s->value, ""))
-		return none(s, "empty");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, "empty");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int ds_steps_per_print(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(ds_steps_per_print)
 {
 	if (im->source[0].kind != im->deepspeed)
-		return none(s, "logging_steps says it: transformers turns this off");
+		return zr_import_no_effect(s, "logging_steps says it: transformers turns this off");
 	if (zr_import_number(s, 1) >= 1)
-		return as_it_is(im, s, k->to);
-	return none(s, "off");
+		return zr_import_as_it_is(im, s, k->to);
+	return zr_import_no_effect(s, "off");
 }

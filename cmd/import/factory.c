@@ -8,16 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
-static int refuse(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", why);
-}
-
 /* What LLaMA-Factory does that the template of that name here does not. */
 #define LINE_END                                                                                   \
 	"LLaMA-Factory learns the line end behind each answer, and tokenizes each by itself; "     \
@@ -68,25 +58,25 @@ static const struct {
 	  "template of that name here does" },
 };
 
-int lf_stage(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(lf_stage)
 {
-	(void)im, (void)k;
 	if (zr_import_is(s->value, "sft") || zr_import_is(s->value, "pt"))
-		return none(s, "[data] says what is learned");
-	return refuse(s, "only the likelihood of targets is trained: no preferences, no rewards");
+		return zr_import_no_effect(s, "[data] says what is learned");
+	return zr_import_impossible(
+		s, "only the likelihood of targets is trained: no preferences, no rewards");
 }
 
-int lf_finetuning(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(lf_finetuning)
 {
 	if (zr_import_is(s->value, "full"))
-		return none(s, "all parameters are trained without an adapter");
+		return zr_import_no_effect(s, "all parameters are trained without an adapter");
 	if (zr_import_is(s->value, "lora"))
 		return zr_import_put(im, s, k->to, "lora", NULL);
-	return refuse(s, "all parameters are trained, or adapters of LoRA are");
+	return zr_import_impossible(s, "all parameters are trained, or adapters of LoRA are");
 }
 
 /* "q_proj,v_proj" */
-int lf_targets(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(lf_targets)
 {
 	char *text = NULL;
 
@@ -103,12 +93,12 @@ int lf_targets(struct zr_import *im, struct zr_setting *s, const struct zr_impor
 	return rc;
 }
 
-int lf_bits(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(lf_bits)
 {
 	const double bits = zr_import_number(s, 0);
 	if (bits == 4 || bits == 8)
 		return zr_import_put(im, s, k->to, bits == 4 ? "nf4" : "int8", NULL);
-	return refuse(s, "weights are kept in 4 or 8 bits");
+	return zr_import_impossible(s, "weights are kept in 4 or 8 bits");
 }
 
 static int put_template(struct zr_import *im, struct zr_setting *s, const char *to,
@@ -122,13 +112,13 @@ static int put_template(struct zr_import *im, struct zr_setting *s, const char *
 			      "LLaMA-Factory leaves out");
 }
 
-int lf_template(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(lf_template)
 {
 	const char *why = "no template here renders like it";
 
 	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
 	if (im->data && (!dot || strncmp(dot, ".json", 5)))
-		return none(s, "--data has tokens: how they were made is over");
+		return zr_import_no_effect(s, "--data has tokens: how they were made is over");
 
 	for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
 		if (!zr_import_is(s->value, templates[i].name))

@@ -15,36 +15,6 @@ static struct zr_setting *beside(struct zr_import *im, const struct zr_setting *
 	return zr_import_find(im, s->from->kind, key);
 }
 
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
-static int partly(struct zr_setting *s, const char *why)
-{
-	if (s->fate == ZR_FATE_MAPPED)
-		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
-	return 0;
-}
-
-static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
-{
-	char *text = NULL;
-
-	int rc = zr_import_text(s->value, &text);
-	if (!rc)
-		rc = zr_import_put(im, s, to, text, NULL);
-	free(text);
-	return rc;
-}
-
-static const char *word(const struct zr_setting *s)
-{
-	if (s && json_is_string(s->value))
-		return json_string_value(s->value);
-	return "";
-}
-
 /* Whether DeepSpeed's configuration has an optimizer, but this parameter of it is missing:
  * transformers fills in "auto" only, so that DeepSpeed's default counts. */
 static int is_left_out(struct zr_import *im, const char *parameter)
@@ -63,7 +33,7 @@ static int is_replaced(struct zr_import *im, const char *plugin, const char *sta
 	return (states || !strcmp(plugin, "sgd")) && !(force && json_is_false(force->value));
 }
 
-int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_optimizer)
 {
 	static const struct {
 		const char *name, *plugin, *states;
@@ -90,17 +60,17 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		{ "adagrad", "adagrad", NULL },
 		{ NULL, NULL, NULL },
 	};
-	const char *name = word(s);
+	const char *name = zr_import_word(s);
 	int i = 0, rc;
 	if (zr_import_given(im, k->to))
-		return none(s, "DeepSpeed's configuration names the optimizer");
+		return zr_import_no_effect(s, "DeepSpeed's configuration names the optimizer");
 
 	while (known[i].name && strcmp(known[i].name, name))
 		i++;
 	if (!known[i].name)
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "there is no such optimizer here: AdamW and Lion with states "
-				      "of 32 or 8 bits, Adagrad and SGD are");
+		return zr_import_impossible(
+			s, "there is no such optimizer here: AdamW and Lion with states "
+			   "of 32 or 8 bits, Adagrad and SGD are");
 
 	const char *plugin = known[i].plugin;
 	const int offloaded = !!zr_import_given(im, "offload.optimizer.plugin");
@@ -110,18 +80,18 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	if (!rc && known[i].states)
 		rc = zr_import_put(im, s, "optimizer.states", known[i].states, NULL);
 	if (!rc && offloaded && is_replaced(im, plugin, known[i].states))
-		return partly(s, "accelerate replaces it, beside offload_optimizer, by "
-				 "DeepSpeedCPUAdam with fp32 states and adamw_mode off; here it is "
-				 "what optim says");
+		return zr_import_differs(
+			s, "accelerate replaces it, beside offload_optimizer, by "
+			   "DeepSpeedCPUAdam with fp32 states and adamw_mode off; here it is "
+			   "what optim says");
 	if (rc || offloaded || strncmp(name, "paged", 5))
 		return rc;
-	return partly(s, "states stay on the device; [offload.optimizer] takes them to "
-			 "memory or disk");
+	return zr_import_differs(s, "states stay on the device; [offload.optimizer] takes them to "
+				    "memory or disk");
 }
 
-int hf_beside(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_beside)
 {
-	(void)im;
 	return zr_import_fate(s, ZR_FATE_MAPPED, "with %s", k->text);
 }
 
@@ -142,58 +112,59 @@ static int is_rate_of_schedule(struct zr_import *im)
 	return is_left_out(im, "optimizer.params.lr") && max && zr_import_is(max->value, "auto");
 }
 
-int hf_learning_rate(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_learning_rate)
 {
 	if (!is_left_out(im, "optimizer.params.lr"))
-		return as_it_is(im, s, k->to);
+		return zr_import_as_it_is(im, s, k->to);
 	if (is_rate_of_schedule(im))
-		return as_it_is(im, s, "scheduler.warmup_max_lr");
-	return none(s, left_out);
+		return zr_import_as_it_is(im, s, "scheduler.warmup_max_lr");
+	return zr_import_no_effect(s, left_out);
 }
 
-int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_epsilon)
 {
 	const struct zr_setting *name = beside(im, s, k->text);
 
 	if (is_left_out(im, "optimizer.params.eps"))
-		return none(s, left_out);
-	if (strstr(word(name), "lion") || strstr(word(name), "sgd"))
-		return none(s, "the optimizer has none");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, left_out);
+	if (strstr(zr_import_word(name), "lion") || strstr(zr_import_word(name), "sgd"))
+		return zr_import_no_effect(s, "the optimizer has none");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_weight_decay)
 {
 	if (is_left_out(im, "optimizer.params.weight_decay"))
-		return none(s, left_out);
+		return zr_import_no_effect(s, left_out);
 
-	int rc = as_it_is(im, s, k->to);
+	int rc = zr_import_as_it_is(im, s, k->to);
 	if (rc || zr_import_number(s, 0) == 0)
 		return rc;
-	return partly(s, "biases and norms decay, too, unless "
-			 "an [optimizer.NAME] gives them 0");
+	return zr_import_differs(s, "biases and norms decay, too, unless "
+				    "an [optimizer.NAME] gives them 0");
 }
 
-int hf_clipping(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_clipping)
 {
 	if (im->n_sources > 1 && !zr_import_find(im, im->deepspeed, "gradient_clipping"))
-		return none(s, "DeepSpeed clips, by its default: give it \"gradient_clipping\": "
-			       "\"auto\"");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(
+			s, "DeepSpeed clips, by its default: give it \"gradient_clipping\": "
+			   "\"auto\"");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int hf_epochs(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_epochs)
 {
 	if (zr_import_number(beside(im, s, "max_steps"), -1) > 0)
-		return none(s, "max_steps says how long");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, "max_steps says how long");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int hf_max_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_max_steps)
 {
 	if (zr_import_number(s, -1) > 0)
-		return as_it_is(im, s, k->to);
-	return none(s, "off: epochs say how long");
+		return zr_import_as_it_is(im, s, k->to);
+	return zr_import_no_effect(s, "off: epochs say how long");
 }
 
 /* Without DeepSpeed fp16 has the loss scale of torch's GradScaler: it begins at 2^16, too. */
@@ -209,45 +180,48 @@ static int put_grad_scaler(struct zr_import *im)
 	return zr_import_put(im, NULL, "precision.on_nonfinite", "skip", note);
 }
 
-int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_precision)
 {
 	if (!zr_import_is_on(im, s->from->kind, s->path))
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 
 	int rc = zr_import_put(im, s, k->to, k->text, NULL);
-	return rc || strcmp(k->text, "fp16") || im->n_sources > 1 ? rc : put_grad_scaler(im);
+	if (rc || strcmp(k->text, "fp16") || im->n_sources > 1)
+		return rc;
+	return put_grad_scaler(im);
 }
 
-int hf_tf32(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_tf32)
 {
 	if (strcmp(im->device, "cuda"))
-		return none(s, "of GPUs");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, "of GPUs");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
-int hf_recompute(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_recompute)
 {
 	if (json_is_false(s->value) || json_is_null(s->value))
-		return none(s, "off");
-	if (strcmp(word(s), "offload") && strcmp(word(s), "offload_disk"))
+		return zr_import_no_effect(s, "off");
+	if (strcmp(zr_import_word(s), "offload") && strcmp(zr_import_word(s), "offload_disk"))
 		return zr_import_put(im, s, k->to, "recompute", NULL);
 
 	int rc = zr_import_put(im, s, k->to, "recompute", NULL);
-	if (rc || !strcmp(im->device, "cpu"))
-		return rc ? rc :
-			    partly(s, "with [device] plugin = cpu nothing leaves for host memory");
+	if (rc)
+		return rc;
+	if (!strcmp(im->device, "cpu"))
+		return zr_import_differs(
+			s, "with [device] plugin = cpu nothing leaves for host memory");
 	return zr_import_put(im, s, "activation.outputs", "offload", NULL);
 }
 
-int hf_count(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_count)
 {
 	const double n = zr_import_number(s, 1);
 	if (n > 0 && n < 1)
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "give a number of steps, not a share of them");
+		return zr_import_impossible(s, "give a number of steps, not a share of them");
 	if (n <= 0)
-		return none(s, "off");
-	return as_it_is(im, s, k->to);
+		return zr_import_no_effect(s, "off");
+	return zr_import_as_it_is(im, s, k->to);
 }
 
 int hf_put_share(struct zr_import *im, struct zr_setting *s, const char *to, double share,
@@ -279,9 +253,9 @@ int hf_put_each_epoch(struct zr_import *im, struct zr_setting *s, const char *to
 	const double epochs = epochs_of(im);
 
 	if (s && zr_import_number(most, -1) > 0)
-		return zr_import_fate(s, ZR_FATE_REFUSED,
-				      "how many steps an epoch has depends on the data, and "
-				      "max_steps says how long: give a number of steps");
+		return zr_import_impossible(s,
+					    "how many steps an epoch has depends on the data, and "
+					    "max_steps says how long: give a number of steps");
 	if (s && epochs > 1 && epochs != floor(epochs))
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "%g epochs are not whole: an epoch is no even share of their "
@@ -299,21 +273,21 @@ static int steps_or_share(struct zr_import *im, struct zr_setting *s, const char
 {
 	const double n = zr_import_number(s, 1);
 	if (n <= 0)
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 	if (n < 1)
 		return hf_put_share(im, s, to, n, NULL);
-	return as_it_is(im, s, to);
+	return zr_import_as_it_is(im, s, to);
 }
 
-int hf_save_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_save_steps)
 {
-	const char *when = word(beside(im, s, "save_strategy"));
+	const char *when = zr_import_word(beside(im, s, "save_strategy"));
 	if (*when && strcmp(when, "steps"))
-		return none(s, "save_strategy says when");
+		return zr_import_no_effect(s, "save_strategy says when");
 	return steps_or_share(im, s, k->to);
 }
 
-int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_save_strategy)
 {
 	if (zr_import_is(s->value, "steps"))
 		return zr_import_fate(s, ZR_FATE_MAPPED, "with save_steps");
@@ -322,20 +296,20 @@ int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr
 	if (zr_import_is(s->value, "best"))
 		return zr_import_put(im, s, "checkpoint.keep_best", "yes", NULL);
 	if (!zr_import_is(s->value, "epoch"))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps, epoch or best");
+		return zr_import_impossible(s, "expected no, steps, epoch or best");
 	return hf_put_each_epoch(im, s, k->to, NULL);
 }
 
-int hf_eval_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_eval_steps)
 {
 	const struct zr_setting *given = beside(im, s, "eval_strategy");
 	if (!given)
 		given = beside(im, s, "evaluation_strategy");
-	const char *when = word(given);
+	const char *when = zr_import_word(given);
 	if (*when && strcmp(when, "steps"))
-		return none(s, "eval_strategy says when");
+		return zr_import_no_effect(s, "eval_strategy says when");
 	if (!given && !s->from->kind->steps_evaluate)
-		return none(s, "eval_strategy is no where it is not given");
+		return zr_import_no_effect(s, "eval_strategy is no where it is not given");
 	return steps_or_share(im, s, k->to);
 }
 
@@ -356,41 +330,41 @@ static int eval_by_steps(struct zr_import *im, struct zr_setting *s, const char 
 	}
 
 	if (logging || s->from->kind->steps_evaluate)
-		return zr_import_fate(s, ZR_FATE_REFUSED, "give eval_steps, a number of steps");
+		return zr_import_impossible(s, "give eval_steps, a number of steps");
 	return zr_import_put(im, s, to, "500", NULL);
 }
 
-int hf_eval_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_eval_strategy)
 {
 	if (zr_import_is(s->value, "steps"))
 		return eval_by_steps(im, s, k->to);
 	if (zr_import_is(s->value, "no") || json_is_false(s->value))
 		return zr_import_put(im, s, k->to, "0", NULL);
 	if (!zr_import_is(s->value, "epoch"))
-		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps or epoch");
+		return zr_import_impossible(s, "expected no, steps or epoch");
 	return hf_put_each_epoch(im, s, k->to, NULL);
 }
 
-int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_model)
 {
 	if (im->model)
-		return none(s, "--model says it");
+		return zr_import_no_effect(s, "--model says it");
 
-	int rc = as_it_is(im, s, k->to);
+	int rc = zr_import_as_it_is(im, s, k->to);
 	if (rc)
 		return rc;
-	return partly(s, "a directory on this machine: nothing is downloaded");
+	return zr_import_differs(s, "a directory on this machine: nothing is downloaded");
 }
 
-int hf_yes(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_yes)
 {
 	if (zr_import_is_on(im, s->from->kind, s->path))
 		return zr_import_put(im, s, k->to, k->text, NULL);
-	return none(s, "off");
+	return zr_import_no_effect(s, "off");
 }
 
 /* TRL's masks have the white space behind an answer, too. */
-int hf_learned(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_learned)
 {
 	int rc = hf_yes(im, s, k);
 
@@ -399,27 +373,26 @@ int hf_learned(struct zr_import *im, struct zr_setting *s, const struct zr_impor
 	return zr_import_put(im, s, "data.mask", "trl", NULL);
 }
 
-int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_monitors)
 {
 	char *text = NULL;
-	int rc = zr_import_text(s->value, &text), any = 0;
 
-	(void)k;
-	if (!rc && (strstr(text, "tensorboard") || !strcmp(text, "all"))) {
-		any = 1;
-		rc = zr_import_put(im, s, "monitor.tensorboard.plugin", "tensorboard", NULL);
-	}
-
-	any += !rc && !any && (!*text || !strcmp(text, "none")) ? 2 : 0;
-	free(text);
-	if (rc || any == 1)
+	int rc = zr_import_text(s->value, &text);
+	if (rc)
 		return rc;
-	if (any)
-		return none(s, "off");
-	return none(s, "a run writes metrics.jsonl; use tensorboard, which `wandb sync` reads");
+
+	const int off = !*text || !strcmp(text, "none");
+	const int tensorboard = strstr(text, "tensorboard") || !strcmp(text, "all");
+	free(text);
+	if (tensorboard)
+		return zr_import_put(im, s, "monitor.tensorboard.plugin", "tensorboard", NULL);
+	if (off)
+		return zr_import_no_effect(s, "off");
+	return zr_import_no_effect(
+		s, "a run writes metrics.jsonl; use tensorboard, which `wandb sync` reads");
 }
 
-int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_fsdp)
 {
 	char *text = NULL;
 
@@ -437,13 +410,14 @@ int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_k
 	const int off = !*text || !strcmp(text, "no"), offload = !!strstr(text, "offload");
 	free(text);
 	if (off)
-		return none(s, "off");
+		return zr_import_no_effect(s, "off");
 
 	rc = zr_import_put(im, s, k->to, stage, NULL);
 	if (rc || !offload)
 		return rc;
 	if (!strcmp(im->device, "cpu"))
-		return partly(s, "device and host are one memory with [device] plugin = cpu");
+		return zr_import_differs(
+			s, "device and host are one memory with [device] plugin = cpu");
 
 	rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
 	if (rc || strcmp(stage, "stage3"))
@@ -468,8 +442,8 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	if (!one && !two)
 		return 0;
 	if (missing || given || !strstr("adamw cpu_adam lion lamb", plugin)) {
-		int rc = one ? none(one, why) : 0;
-		return rc || !two ? rc : none(two, why);
+		int rc = one ? zr_import_no_effect(one, why) : 0;
+		return rc || !two ? rc : zr_import_no_effect(two, why);
 	}
 
 	snprintf(text, sizeof text, "%.15g, %.15g", zr_import_number(one, 0.9),

@@ -20,31 +20,29 @@ struct hf_names {
 	int is_axolotl;        /* the warm-up is Axolotl's: see schedules.c */
 };
 
-#define HF_MAP(name)                                                                               \
-	int hf_##name(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-HF_MAP(optimizer);
-HF_MAP(scheduler);
-HF_MAP(schedule_option); /* as it is, unless DeepSpeed names the schedule */
-HF_MAP(beside);          /* a part of another line */
-HF_MAP(learning_rate);
-HF_MAP(epsilon); /* of Adam only */
-HF_MAP(weight_decay);
-HF_MAP(clipping); /* unless DeepSpeed clips by its own default */
-HF_MAP(epochs);   /* unless max_steps is given */
-HF_MAP(max_steps);
-HF_MAP(precision); /* bf16 and fp16 */
-HF_MAP(tf32);
-HF_MAP(recompute);
-HF_MAP(count); /* a number of steps, no share of them */
-HF_MAP(save_steps);
-HF_MAP(save_strategy);
-HF_MAP(eval_steps);
-HF_MAP(eval_strategy);
-HF_MAP(model);    /* a directory, unless --model names one */
-HF_MAP(yes);      /* true: the value of `text` */
-HF_MAP(learned);  /* the same, with TRL's mask */
-HF_MAP(monitors); /* report_to */
-HF_MAP(fsdp);
+IMPORT_MAP(hf_optimizer);
+IMPORT_MAP(hf_scheduler);
+IMPORT_MAP(hf_schedule_option); /* as it is, unless DeepSpeed names the schedule */
+IMPORT_MAP(hf_beside);          /* a part of another line */
+IMPORT_MAP(hf_learning_rate);
+IMPORT_MAP(hf_epsilon); /* of Adam only */
+IMPORT_MAP(hf_weight_decay);
+IMPORT_MAP(hf_clipping); /* unless DeepSpeed clips by its own default */
+IMPORT_MAP(hf_epochs);   /* unless max_steps is given */
+IMPORT_MAP(hf_max_steps);
+IMPORT_MAP(hf_precision); /* bf16 and fp16 */
+IMPORT_MAP(hf_tf32);
+IMPORT_MAP(hf_recompute);
+IMPORT_MAP(hf_count); /* a number of steps, no share of them */
+IMPORT_MAP(hf_save_steps);
+IMPORT_MAP(hf_save_strategy);
+IMPORT_MAP(hf_eval_steps);
+IMPORT_MAP(hf_eval_strategy);
+IMPORT_MAP(hf_model);    /* a directory, unless --model names one */
+IMPORT_MAP(hf_yes);      /* true: the value of `text` */
+IMPORT_MAP(hf_learned);  /* the same, with TRL's mask */
+IMPORT_MAP(hf_monitors); /* report_to */
+IMPORT_MAP(hf_fsdp);
 
 /* A share of all steps as the value of "section.key" `to`, whose option ends in _ratio; the steps
  * follow once they are known. note: where there is no setting. */
@@ -78,7 +76,7 @@ int hf_finish_schedule(struct zr_import *im, const struct hf_names *n);
 		     hf_schedule_option),                                                          \
 		MADE("lr_scheduler_kwargs.decay_type", "scheduler.decay_type",                     \
 		     hf_schedule_option),                                                          \
-		STOP("lr_scheduler_kwargs.*", "", "no schedule of transformers has it")
+		STOP("", "no schedule of transformers has it", "lr_scheduler_kwargs.*")
 
 /* Betas, the warm-up, and defaults that are not those of zeroth. */
 int hf_finish(struct zr_import *im, const struct hf_names *n);

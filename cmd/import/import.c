@@ -3,7 +3,6 @@
  * import.c - see import.h: which program a file is of, and a row of its table for each setting.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,24 +39,37 @@ static int is_below(const char *row, const char *path)
 	return path[n - 2] == '.' || path[n - 2] == '[';
 }
 
+static int has_path(const struct zr_import_key *k, const char *path)
+{
+	for (const char *const *p = k->paths; *p; p++)
+		if (!strcmp(*p, path))
+			return 1;
+	return 0;
+}
+
 /* The row of a path: its own, or that of a block of which nothing is told apart. */
 static const struct zr_import_key *row_of(const struct zr_import_kind *kind, const char *path)
 {
 	char plain[512];
 
 	without_numbers(path, plain, sizeof plain);
-	for (const struct zr_import_key *k = kind->keys; k->path; k++)
-		if (!strcmp(k->path, plain) || is_below(k->path, plain))
+	for (const struct zr_import_key *k = kind->keys; k->paths; k++)
+		if (has_path(k, plain))
 			return k;
+	for (const struct zr_import_key *k = kind->keys; k->paths; k++)
+		for (const char *const *p = k->paths; *p; p++)
+			if (is_below(*p, plain))
+				return k;
 	return NULL;
 }
 
 static int has_block(const struct zr_import_kind *kind, const char *path)
 {
 	const size_t n = strlen(path);
-	for (const struct zr_import_key *k = kind->keys; k->path; k++)
-		if (!strncmp(k->path, path, n) && (k->path[n] == '.' || k->path[n] == '['))
-			return 1;
+	for (const struct zr_import_key *k = kind->keys; k->paths; k++)
+		for (const char *const *p = k->paths; *p; p++)
+			if (!strncmp(*p, path, n) && ((*p)[n] == '.' || (*p)[n] == '['))
+				return 1;
 	return 0;
 }
 
@@ -94,18 +106,17 @@ static const struct zr_import_kind *guess(const json_t *root)
 
 static int unknown(struct zr_setting *s)
 {
-	const struct zr_import_key *keys = s->from->kind->keys;
-	const char *names[1024], *near, *dot = strrchr(s->path, '.');
+	const char *names[1024] = { NULL }, *near, *dot = strrchr(s->path, '.');
 	int n = 0;
 
-	for (const struct zr_import_key *k = keys; k->path && n < 1024; k++)
-		names[n++] = k->path;
+	for (const struct zr_import_key *k = s->from->kind->keys; k->paths; k++)
+		for (const char *const *p = k->paths; *p && n < 1024; p++)
+			names[n++] = *p;
 	near = zr_nearest(s->path, names, n);
-	for (n = 0; !near && keys[n].path && n < 1024; n++) {
-		const char *last = strrchr(keys[n].path, '.');
-		names[n] = last ? last + 1 : keys[n].path;
-		if (!strcmp(names[n], dot ? dot + 1 : s->path))
-			near = keys[n].path;
+	for (int i = 0; !near && i < n; i++) {
+		const char *last = strrchr(names[i], '.');
+		if (!strcmp(last ? last + 1 : names[i], dot ? dot + 1 : s->path))
+			near = names[i];
 	}
 
 	if (near)
@@ -135,14 +146,14 @@ static int is_off(struct zr_import *im, struct zr_setting *s, char block[512])
 		row = row_of(kind, block);
 		if (!strcmp(block, s->path) || !row || is_switched(im, kind, block))
 			continue;
-		if (!strcmp(row->path, block) || zr_import_find(im, kind, block))
+		if (has_path(row, block) || zr_import_find(im, kind, block))
 			return 1;
 	}
 
 	return 0;
 }
 
-static int automatic(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+static IMPORT_MAP(automatic)
 {
 	if (im->source[0].kind != s->from->kind)
 		return zr_import_fate(s, ZR_FATE_MAPPED, "auto: as %s says", im->file);
@@ -164,25 +175,26 @@ static int is_comment(const char *path)
 
 static int settle(struct zr_import *im, struct zr_setting *s)
 {
-	const struct zr_import_key *k = s->key = row_of(s->from->kind, s->path);
-	char block[512], *text = NULL;
-	int rc;
+	const struct zr_import_key *k = row_of(s->from->kind, s->path);
+	char block[512];
 
 	if (s->fate != ZR_FATE_OPEN)
 		return 0;
-	if (!k && (k = s->key = row_of_list(s->from->kind, s->path)))
-		return zr_import_fate(s, k->map == zr_import_none ? ZR_FATE_NONE : ZR_FATE_REFUSED,
-				      "%s", k->text);
-	if (json_is_object(s->value) && (!k || !k->map))
-		return has_block(s->from->kind, s->path) ?
-			       zr_import_fate(s, ZR_FATE_NONE, "empty") :
-			       unknown(s);
+	if (!k && (k = row_of_list(s->from->kind, s->path)))
+		return k->map == zr_import_none ? zr_import_no_effect(s, k->text) :
+						  zr_import_impossible(s, k->text);
+	if (json_is_object(s->value) && (!k || !k->map)) {
+		if (has_block(s->from->kind, s->path))
+			return zr_import_no_effect(s, "empty");
+		return unknown(s);
+	}
+
 	if (!k && is_comment(s->path))
-		return zr_import_fate(s, ZR_FATE_NONE, "a comment");
+		return zr_import_no_effect(s, "a comment");
 	if (!k)
 		return unknown(s);
 	if (json_is_null(s->value))
-		return zr_import_fate(s, ZR_FATE_NONE, "null is the default");
+		return zr_import_no_effect(s, "null is the default");
 	if (is_off(im, s, block))
 		return zr_import_fate(s, ZR_FATE_NONE, "%s is off", block);
 	if (s->from->kind == &zr_deepspeed && zr_import_is(s->value, "auto") &&
@@ -191,11 +203,7 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	if (k->map)
 		return k->map(im, s, k);
 
-	rc = zr_import_text(s->value, &text);
-	if (!rc)
-		rc = zr_import_put(im, s, k->to, text, NULL);
-	free(text);
-	return rc;
+	return zr_import_as_it_is(im, s, k->to);
 }
 
 /* DeepSpeed's settings below "deepspeed", or the file that it names, are a source of their own. */
@@ -263,7 +271,8 @@ static int put_given(struct zr_import *im)
 		rc = zr_import_put(im, NULL, "device.plugin", im->device, "--device");
 	if (!rc && im->data)
 		rc = zr_import_put(im, NULL, "data.plugin", plugin, "--data");
-	rc = rc || !im->data ? rc : zr_import_put(im, NULL, "data.path", im->data, "--data");
+	if (!rc && im->data)
+		rc = zr_import_put(im, NULL, "data.path", im->data, "--data");
 	if (!rc && im->data && im->model && !strcmp(plugin, "chat"))
 		rc = zr_import_put(im, NULL, "data.tokenizer", im->model, "--model");
 	return rc;
@@ -336,7 +345,7 @@ static json_t *json_of(const char *value)
 }
 
 enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,
-			   const char *value, char *text, size_t room)
+			   const char *path, const char *value, char *text, size_t room)
 {
 	struct zr_error err = { 0 };
 	struct zr_import im = { .file = "",
@@ -353,9 +362,9 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 		{ "zero_optimization.offload_optimizer.device", "nvme" },
 	};
 	struct zr_setting settings[5] = {
-		{ .path = (char *)k->path, .value = json_of(value), .file = "", .from = im.source },
+		{ .path = (char *)path, .value = json_of(value), .file = "", .from = im.source },
 	};
-	const int32_t beside = strstr(k->path, "aio") || strstr(k->path, "offload") ? 5 : 4;
+	const int32_t beside = strstr(path, "aio") || strstr(path, "offload") ? 5 : 4;
 	enum zr_fate fate;
 	for (int i = 1; i < 5; i++)
 		settings[i] = (struct zr_setting){ .path = (char *)needs[i - 1][0],

@@ -30,28 +30,33 @@ struct zr_setting {
 	const char *file;
 	int line;
 	enum zr_fate fate;
-	char *why;                       /* owned, or NULL */
-	const struct zr_import_key *key; /* its row; NULL: unknown */
+	char *why; /* owned, or NULL */
 	const struct zr_import_source *from;
 };
 
 struct zr_import;
+struct zr_import_key;
+
+/* What a value becomes: decides the fate of `s`, whose row is `k`. Returns 0, or ZR_ENOMEM. */
+#define IMPORT_MAP(name)                                                                           \
+	int name(struct zr_import *im __attribute__((unused)), struct zr_setting *s,               \
+		 const struct zr_import_key *k __attribute__((unused)))
 
 /* A row of a table of keys. */
 struct zr_import_key {
-	const char *path; /* with dots; a last part of * stands for all keys below */
-	const char *to;   /* "section.key" of the INI; NULL: none, or `map` says */
-	/* Decides the fate. NULL: the value goes to `to` as it is. Returns 0, or ZR_ENOMEM. */
-	int (*map)(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k);
-	const char *text; /* for map: why it has no effect, what differs, or what to use */
-	const char *off;  /* for zr_import_refuse: values without effect, separated by blanks */
-	int takes_auto;   /* the option of `to` may be auto, too */
+	/* With dots; a last part of * stands for all keys below. Ends with NULL. */
+	const char *const *paths;
+	const char *to;     /* "section.key" of the INI; NULL: none, or `map` says */
+	IMPORT_MAP((*map)); /* NULL: the value goes to `to` as it is */
+	const char *text;   /* for map: why it has no effect, what differs, or what to use */
+	const char *off;    /* for zr_import_refuse: values without effect, separated by blanks */
+	int takes_auto;     /* the option of `to` may be auto, too */
 };
 
 /* A program whose configuration can be imported. */
 struct zr_import_kind {
 	const char *name;                 /* "DeepSpeed", for people */
-	const struct zr_import_key *keys; /* ends with path == NULL */
+	const struct zr_import_key *keys; /* ends with paths == NULL */
 	/* What follows from several settings, or from those that are missing. 0 or ZR_ENOMEM. */
 	int (*finish)(struct zr_import *im);
 	const char *epochs; /* key of how often the data is gone through; NULL: none has it */
@@ -122,16 +127,20 @@ int zr_import_is_on(struct zr_import *im, const struct zr_import_kind *kind, con
  * ZR_ENOMEM. */
 int zr_import_text(const json_t *value, char **text);
 int zr_import_is(const json_t *value, const char *text);
+/* The text that a value is; "": it is none, or there is no setting. */
+const char *zr_import_word(const struct zr_setting *s);
 /* The number that a value is, or `otherwise`. */
 double zr_import_number(const struct zr_setting *s, double otherwise);
 /* Says what becomes of a setting. Returns 0, or ZR_ENOMEM. */
 int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* maps that several tables use */
-int zr_import_none(struct zr_import *im, struct zr_setting *s,
-		   const struct zr_import_key *k); /* no effect */
-int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
-		     const struct zr_import_key *k); /* unless off */
+int zr_import_no_effect(struct zr_setting *s, const char *why);
+int zr_import_impossible(struct zr_setting *s, const char *why);
+/* Of a setting that became a line: in what the line differs. */
+int zr_import_differs(struct zr_setting *s, const char *why);
+/* Maps that several tables use. */
+IMPORT_MAP(zr_import_none);   /* no effect */
+IMPORT_MAP(zr_import_refuse); /* unless off */
 
 /* ---- lines.c ---- */
 
@@ -139,6 +148,8 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
  * the line is then a default of the other program, as `note` says. */
 int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, const char *value,
 		  const char *note);
+/* The same with the value of the setting. */
+int zr_import_as_it_is(struct zr_import *im, struct zr_setting *s, const char *to);
 /* Gives a key another value. 0 or ZR_ENOMEM. */
 int zr_import_change(struct zr_import *im, const char *to, const char *value, const char *note);
 void zr_import_drop(struct zr_import *im, const char *to);
@@ -157,10 +168,9 @@ void zr_lines_free(struct zr_import *im);
  */
 int zr_import_run(struct zr_import *im, struct zr_error *err);
 void zr_import_free(struct zr_import *im);
-/* What becomes of one key with a value, given as text: the line of the INI, or why there is none.
- */
+/* What becomes of a key with a value, given as text: the line of the INI, or why there is none. */
 enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,
-			   const char *value, char *text, size_t room);
+			   const char *path, const char *value, char *text, size_t room);
 int zr_import_count(const struct zr_import *im, enum zr_fate fate);
 
 /* check.c: refuses settings whose lines the options do not take. 0, ZR_ENOMEM, or ZR_EINVAL for

@@ -3,7 +3,6 @@
  * lines.c - see import.h: the lines of the INI that is made.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,15 +61,26 @@ void zr_import_drop(struct zr_import *im, const char *to)
 	im->n_lines--;
 }
 
-static int add_line(struct zr_import *im, struct zr_import_line *line)
+static int add_line(struct zr_import *im, struct zr_setting *s, const char *to, const char *value,
+		    const char *note)
 {
+	const char *dot = strrchr(to, '.');
+	struct zr_import_line line = { .from = s,
+				       .section = strndup(to, (size_t)(dot - to)),
+				       .key = strdup(dot + 1),
+				       .value = strdup(value) };
+	if (note)
+		line.note = strdup(note);
+	else
+		line.note = zr_text("%s, line %d", s->path, s->line);
+
 	if (zr_list_room(&im->lines, im->n_lines + 1, &im->room, sizeof *im->lines) ||
-	    !line->section || !line->key || !line->value || !line->note) {
-		free_line(line);
+	    !line.section || !line.key || !line.value || !line.note) {
+		free_line(&line);
 		return zr_err(im->err, ZR_ENOMEM, "out of memory");
 	}
 
-	im->lines[im->n_lines++] = *line;
+	im->lines[im->n_lines++] = line;
 	return 0;
 }
 
@@ -103,28 +113,30 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 {
 	const char *dot = strrchr(to, '.');
 	const struct zr_import_line *first = find(im, to, (size_t)(dot - to), dot + 1);
-	struct zr_import_line l = { .from = s };
 	int rc = 0;
 
+	if (!has_line(value) && s)
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "a control character, or longer than %d bytes", LONGEST);
 	if (!has_line(value))
-		return s ? zr_import_fate(s, ZR_FATE_REFUSED,
-					  "a control character, or longer than %d bytes", LONGEST) :
-			   zr_err(im->err, ZR_EINVAL, "%s: a control character, or too long", note);
-	if (first && strcmp(first->value, value))
-		return s ? contradicts(s, first, value) : 0;
-	if (!first) {
-		l.section = strndup(to, (size_t)(dot - to));
-		l.key = strdup(dot + 1);
-		l.value = strdup(value);
-		if (note)
-			l.note = strdup(note);
-		else
-			l.note = zr_text("%s, line %d", s->path, s->line);
-		rc = add_line(im, &l);
-	}
-
+		return zr_err(im->err, ZR_EINVAL, "%s: a control character, or too long", note);
+	if (first && s && strcmp(first->value, value))
+		return contradicts(s, first, value);
+	if (!first)
+		rc = add_line(im, s, to, value, note);
 	if (!rc && s && s->fate == ZR_FATE_OPEN)
 		s->fate = ZR_FATE_MAPPED;
+	return rc;
+}
+
+int zr_import_as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
+{
+	char *text = NULL;
+
+	int rc = zr_import_text(s->value, &text);
+	if (!rc)
+		rc = zr_import_put(im, s, to, text, NULL);
+	free(text);
 	return rc;
 }
 

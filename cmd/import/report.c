@@ -2,7 +2,6 @@
  *
  * report.c - see import.h: what became of every setting.
  */
-#include <string.h>
 
 #include "cmd/import/import.h"
 

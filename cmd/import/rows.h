@@ -7,38 +7,44 @@
 
 #include "cmd/import/import.h"
 
+#define PATHS(...)                                                                                 \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
 /* The value as it is; AUTO: and auto is auto here, too. */
 #define COPY(path, to)                                                                             \
 	{                                                                                          \
-		path, to, NULL, NULL, NULL, 0                                                      \
+		PATHS(path), to, NULL, NULL, NULL, 0                                               \
 	}
 #define AUTO(path, to)                                                                             \
 	{                                                                                          \
-		path, to, NULL, NULL, NULL, 1                                                      \
+		PATHS(path), to, NULL, NULL, NULL, 1                                               \
 	}
 /* What a function makes of it. */
 #define MADE(path, to, map)                                                                        \
 	{                                                                                          \
-		path, to, map, NULL, NULL, 0                                                       \
+		PATHS(path), to, map, NULL, NULL, 0                                                \
 	}
 #define MADE_AUTO(path, to, map)                                                                   \
 	{                                                                                          \
-		path, to, map, NULL, NULL, 1                                                       \
+		PATHS(path), to, map, NULL, NULL, 1                                                \
 	}
 /* The same, of a function that takes a text. */
 #define WITH(path, to, map, text)                                                                  \
 	{                                                                                          \
-		path, to, map, text, NULL, 0                                                       \
+		PATHS(path), to, map, text, NULL, 0                                                \
 	}
-/* No effect, and why. */
-#define NONE(path, text)                                                                           \
+/* Why the paths have no effect. */
+#define NONE(text, ...)                                                                            \
 	{                                                                                          \
-		path, NULL, zr_import_none, text, NULL, 0                                          \
+		PATHS(__VA_ARGS__), NULL, zr_import_none, text, NULL, 0                            \
 	}
-/* Refused unless it is false or one of the words `off`, and what to use. */
-#define STOP(path, off, text)                                                                      \
+/* What to use instead of the paths, which are refused unless they are false or one of the words
+ * `off`. */
+#define STOP(off, text, ...)                                                                       \
 	{                                                                                          \
-		path, NULL, zr_import_refuse, text, off, 0                                         \
+		PATHS(__VA_ARGS__), NULL, zr_import_refuse, text, off, 0                           \
 	}
 
 #endif

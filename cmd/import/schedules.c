@@ -32,40 +32,35 @@ static const struct {
 /* Schedules that follow what a run measures: none here does. */
 static const char *const measured[] = { "greedy", "reduce_lr_on_plateau" };
 
-static int none(struct zr_setting *s, const char *why)
-{
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
-}
-
 static int is_of_deepspeed(struct zr_import *im)
 {
 	return !!zr_import_find(im, im->deepspeed, "scheduler.type");
 }
 
-int hf_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_scheduler)
 {
-	const char *name = json_is_string(s->value) ? json_string_value(s->value) : "";
+	const char *name = zr_import_word(s);
 
 	if (is_of_deepspeed(im))
-		return none(s, "DeepSpeed's configuration names the schedule");
+		return zr_import_no_effect(s, "DeepSpeed's configuration names the schedule");
 
 	for (size_t i = 0; i < SCHEDULES; i++)
 		if (!strcmp(schedules[i].name, name))
 			return zr_import_put(im, s, k->to, name, NULL);
 	for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
 		if (!strcmp(measured[i], name))
-			return zr_import_fate(s, ZR_FATE_REFUSED,
-					      "it follows measured losses; no schedule here does");
+			return zr_import_impossible(
+				s, "it follows measured losses; no schedule here does");
 
-	return zr_import_fate(s, ZR_FATE_REFUSED, "there is no such schedule here");
+	return zr_import_impossible(s, "there is no such schedule here");
 }
 
-int hf_schedule_option(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(hf_schedule_option)
 {
 	char *text = NULL;
 
 	if (is_of_deepspeed(im))
-		return none(s, "DeepSpeed's configuration names the schedule");
+		return zr_import_no_effect(s, "DeepSpeed's configuration names the schedule");
 
 	int rc = zr_import_text(s->value, &text);
 	if (!rc)
@@ -166,7 +161,7 @@ static int finish_others(struct zr_import *im, const struct hf_names *n,
 	for (int i = 0; !rc && i < 2; i++) {
 		struct zr_setting *s = zr_import_find(im, n->kind, keys[i]);
 		if (s && s != used && s->fate != ZR_FATE_REFUSED)
-			rc = none(s, why);
+			rc = zr_import_no_effect(s, why);
 	}
 
 	return rc;
@@ -198,8 +193,8 @@ static int finish_warmup(struct zr_import *im, const struct hf_names *n)
 
 	struct zr_setting *ratio = zr_import_find(im, n->kind, "warmup_ratio");
 	if (n->is_axolotl && zr_import_number(steps, 0) != 0 && zr_import_number(ratio, 0) != 0)
-		return zr_import_fate(ratio, ZR_FATE_REFUSED,
-				      "Axolotl takes no warmup_steps beside it: give one of them");
+		return zr_import_impossible(
+			ratio, "Axolotl takes no warmup_steps beside it: give one of them");
 
 	const struct warmup w = n->is_axolotl ? warmup_of_axolotl(steps, ratio) :
 						warmup_of_transformers(steps, ratio);

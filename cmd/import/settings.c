@@ -3,7 +3,6 @@
  * settings.c - see import.h: a tree as a list of settings, and what their values say.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -144,6 +143,13 @@ int zr_import_is(const json_t *value, const char *text)
 	return json_is_string(value) && !strcmp(json_string_value(value), text);
 }
 
+const char *zr_import_word(const struct zr_setting *s)
+{
+	if (s && json_is_string(s->value))
+		return json_string_value(s->value);
+	return "";
+}
+
 int zr_import_is_on(struct zr_import *im, const struct zr_import_kind *kind, const char *path)
 {
 	const struct zr_setting *s = zr_import_find(im, kind, path);
@@ -231,10 +237,26 @@ int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...
 	return n < 0 ? ZR_ENOMEM : 0;
 }
 
-int zr_import_none(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+int zr_import_no_effect(struct zr_setting *s, const char *why)
 {
-	(void)im;
-	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
+}
+
+int zr_import_impossible(struct zr_setting *s, const char *why)
+{
+	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", why);
+}
+
+int zr_import_differs(struct zr_setting *s, const char *why)
+{
+	if (s->fate == ZR_FATE_MAPPED)
+		return zr_import_fate(s, ZR_FATE_PARTLY, "%s", why);
+	return 0;
+}
+
+IMPORT_MAP(zr_import_none)
+{
+	return zr_import_no_effect(s, k->text);
 }
 
 /* Whether one of the words is the value's text. */
@@ -247,12 +269,11 @@ static int has_word(const char *words, const char *text)
 	return !n;
 }
 
-int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+IMPORT_MAP(zr_import_refuse)
 {
 	char *text = NULL;
 	int rc = zr_import_text(s->value, &text), off = 0;
 
-	(void)im;
 	if (!rc && json_is_array(s->value))
 		off = !json_array_size(s->value);
 	else if (!rc)
@@ -261,6 +282,6 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 	if (rc)
 		return rc;
 	if (off)
-		return zr_import_fate(s, ZR_FATE_NONE, "off here, too");
-	return zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
+		return zr_import_no_effect(s, "off here, too");
+	return zr_import_impossible(s, k->text);
 }

@@ -29,18 +29,19 @@ static int joins(const char *path, const char *section, const char *key)
 	return !strncmp(path, section, n) && path[n] == '.' && !strcmp(path + n + 1, key);
 }
 
-/* How well a row fits [section] key, 0: not at all. Words that many blocks have fit in theirs only.
- */
-static int fit(const struct zr_import_key *k, const char *section, const char *key)
+/* How well a path of a row fits [section] key, 0: not at all. Words that many blocks have fit in
+ * theirs only. */
+static int fit(const struct zr_import_key *k, const char *path, const char *section,
+	       const char *key)
 {
 	static const char *const common[] = {
 		"enabled", "type", "device", "params", "path", "name"
 	};
 	const size_t n = strlen(section);
 
-	if (strcmp(last_part(k->path), key) || (k->to && joins(k->to, section, key)))
+	if (strcmp(last_part(path), key) || (k->to && joins(k->to, section, key)))
 		return 0;
-	if (joins(k->path, section, key))
+	if (joins(path, section, key))
 		return 4;
 	if (k->to && !strncmp(k->to, section, n) && k->to[n] == '.' && !strchr(k->to + n + 1, '.'))
 		return 3;
@@ -52,16 +53,21 @@ static int fit(const struct zr_import_key *k, const char *section, const char *k
 }
 
 static const struct zr_import_key *find(const char *section, const char *key,
-					const struct zr_import_kind **kind)
+					const struct zr_import_kind **kind, const char **path)
 {
 	const struct zr_import_key *best = NULL;
 	int most = 0;
 
 	for (size_t i = 0; i < KINDS; i++)
-		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
-			if (fit(k, section, key) > most) {
-				most = fit(k, section, key);
+		for (const struct zr_import_key *k = kinds[i]->keys; k->paths; k++)
+			for (const char *const *p = k->paths; *p; p++) {
+				const int fits = fit(k, *p, section, key);
+				if (fits <= most)
+					continue;
+
+				most = fits;
 				best = k;
+				*path = *p;
 				*kind = kinds[i];
 			}
 	return best;
@@ -73,9 +79,9 @@ static int block(const char *section, char *hint, size_t room)
 	const size_t n = strlen(section);
 
 	for (size_t i = 0; i < KINDS; i++)
-		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
-			if (k->to && strchr(k->to, '.') && !strncmp(k->path, section, n) &&
-			    k->path[n] == '.') {
+		for (const struct zr_import_key *k = kinds[i]->keys; k->paths; k++)
+			if (k->to && strchr(k->to, '.') && !strncmp(*k->paths, section, n) &&
+			    (*k->paths)[n] == '.') {
 				snprintf(hint, room, "; %s of %s is [%.*s] here", section,
 					 kinds[i]->name, (int)(strrchr(k->to, '.') - k->to), k->to);
 				return 1;
@@ -136,7 +142,8 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 		       size_t room)
 {
 	const struct zr_import_kind *kind;
-	const struct zr_import_key *k = key ? find(section, key, &kind) : NULL;
+	const char *path;
+	const struct zr_import_key *k = key ? find(section, key, &kind, &path) : NULL;
 	char line[160];
 
 	/* before 8 bits */
@@ -150,17 +157,16 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 	if (!k)
 		return key ? of_core(section, key, hint, room) : block(section, hint, room);
 
-	switch (zr_import_one(kind, k, value, line, sizeof line)) {
+	switch (zr_import_one(kind, k, path, value, line, sizeof line)) {
 	case ZR_FATE_MAPPED:
 	case ZR_FATE_PARTLY:
-		snprintf(hint, room, "; %s of %s is %s here", k->path, kind->name, line);
+		snprintf(hint, room, "; %s of %s is %s here", path, kind->name, line);
 		return 1;
 	case ZR_FATE_REFUSED:
-		snprintf(hint, room, "; %s of %s: %s", k->path, kind->name, line);
+		snprintf(hint, room, "; %s of %s: %s", path, kind->name, line);
 		return 1;
 	default:
-		snprintf(hint, room, "; %s of %s has no effect here: %s", k->path, kind->name,
-			 line);
+		snprintf(hint, room, "; %s of %s has no effect here: %s", path, kind->name, line);
 		return 1;
 	}
 }
