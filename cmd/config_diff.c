@@ -3,7 +3,6 @@
  * config_diff.c - zeroth config diff A B: the values of two configurations, or runs, that differ.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * describe.c - see plugin.h. Everything shown comes from the descriptor and its option table.
  */
-#include <float.h>
 #include <string.h>
 
 #include "cmd/plugin.h"

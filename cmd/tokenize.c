@@ -3,7 +3,6 @@
  * tokenize.c - zeroth tokenize --tokenizer FILE -o OUT IN...: text to a file of tokens for
  * data/tokens.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "core/values.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void count_arena(struct zr_setup *p, int store, int taken)
 {

@@ -3,7 +3,6 @@
  * rank.c - what the thread of a rank does for each command.
  */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <string.h>
 
 #include "embed/engine.h"

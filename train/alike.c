@@ -7,7 +7,6 @@
 #include "train/alike.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "core/base/log.h"

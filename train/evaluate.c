@@ -5,7 +5,6 @@
 #include "train/evaluate.h"
 
 #include <math.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "core/exec/exec.h"

@@ -9,7 +9,6 @@
 #include <xxhash.h>
 
 #include "core/base/log.h"
-#include "core/base/pool.h"
 #include "train/adapter.h"
 #include "train/alike.h"
 #include "train/fit.h"

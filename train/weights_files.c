@@ -4,9 +4,6 @@
  */
 #include "train/weights.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "cmd/check/check.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* The command loads the file before each test: what this one shows was recorded then. */

@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <limits.h>
 #include <string.h>
 
 #include "cmd/cmd.h"

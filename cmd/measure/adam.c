@@ -2,7 +2,6 @@
  *
  * adam.c - updates by the optimizer of the configuration, with states in fp32 and in 8 bits.
  */
-#include <string.h>
 
 #include "bench.h"
 

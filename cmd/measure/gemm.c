@@ -2,8 +2,6 @@
  *
  * gemm.c - matrix products, attention and the loss with its projection, by the device's operations.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "bench.h"
 

@@ -2,7 +2,6 @@
  *
  * step.c - steps of training as a whole, of a small model or of that of a configuration.
  */
-#include <string.h>
 
 #include "bench.h"
 #include "train/fit.h"

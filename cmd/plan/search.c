@@ -5,7 +5,6 @@
  * fits, adapters are tried, on the model as it is and on one in 4 bits: they train something else.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/plan/trial.h"

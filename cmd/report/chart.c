@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cmd/report/decimate.h"
 #include "cmd/report/html.h"

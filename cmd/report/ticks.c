@@ -3,7 +3,6 @@
  * ticks.c - see chart.h: where the ticks of an axis are, and their texts.
  */
 #include <math.h>
-#include <string.h>
 
 #include "cmd/report/chart.h"
 #include "cmd/report/html.h"

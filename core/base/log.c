@@ -8,9 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #define ERASE "\r\033[K"
 

@@ -4,7 +4,6 @@
  * is given, and every option that its config.json determines. A line of the user's that says
  * otherwise is an error that names both places.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include <zeroth/model.h>

@@ -7,7 +7,6 @@
 #include "core/config/config.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/config/config_impl.h"

@@ -4,7 +4,6 @@
  * parameters.
  */
 #include <math.h>
-#include <string.h>
 
 #include "core/exec/exec.h"
 #include "core/update/update.h"

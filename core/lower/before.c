@@ -4,7 +4,6 @@
  */
 #include "core/lower/before.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "core/lower/spans.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/setup.h"
 

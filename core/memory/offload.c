@@ -2,8 +2,6 @@
  *
  * offload.c - the sections [offload.X]: their stores, and which of them could never act.
  */
-#include <stddef.h>
-#include <string.h>
 
 #include "core/setup.h"
 

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "core/plugin/host.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <zeroth/zero.h>

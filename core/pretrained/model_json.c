@@ -3,9 +3,7 @@
  * model_json.c - see pretrained.h: config.json, and what its keys mean to a plugin.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/model.h>

@@ -14,7 +14,6 @@
  * on all ranks. A wait takes those that are left.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "core/program/recorder.h"

@@ -3,7 +3,6 @@
  * entry_data.c - see checkpoint.h: entries from and to wherever a session keeps what they hold.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/values.h"
 #include "files/checkpoint/checkpoint.h"

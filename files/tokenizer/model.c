@@ -4,7 +4,6 @@
  * of their parts, are remembered.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "files/tokenizer/parts.h"
 

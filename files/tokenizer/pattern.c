@@ -18,8 +18,6 @@
  *
  * Looking behind is refused because the text before a piece is not kept.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "files/tokenizer/parts.h"

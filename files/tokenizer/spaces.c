@@ -5,7 +5,6 @@
  * become tokens of its bytes, <0x00> to <0xFF>.
  */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <string.h>
 
 #include "files/tokenizer/parts.h"

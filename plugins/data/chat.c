@@ -6,7 +6,6 @@
 #include "chat.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "documents.h"
 #include "mapped.h"

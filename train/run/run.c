@@ -5,11 +5,8 @@
 #define _GNU_SOURCE
 #include "train/run/run.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/log.h"
 #include "train/adapter.h"

@@ -30,7 +30,6 @@
 #include "train/run/oom.h"
 #include "train/run/outlet.h"
 #include "train/run/signals.h"
-#include "train/run/stacks.h"
 
 #define LINE     2048
 #define PATIENCE 3.0        /* seconds from SIGTERM to SIGKILL */

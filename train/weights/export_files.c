@@ -4,8 +4,6 @@
  */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/log.h"
 #include "files/checkpoint/checkpoint.h"

@@ -5,7 +5,6 @@
 #include "train/weights/merge.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "train/adapter.h"
 

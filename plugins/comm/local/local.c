@@ -8,7 +8,6 @@
 #include "plugins/descriptor.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
