@@ -89,7 +89,33 @@ record_plans() {
 
 # ---- digests ----
 
-digest() { echo "$1: $(trained "${@:2}")"; }
+# digest NAME CONF [argument]...: a line of the record. A training that prints no digest proves
+# nothing: two builds that fail in the same way would be equal.
+digest() {
+	local result
+	result=$(trained "${@:2}")
+	case $result in
+	digest:*) echo "$1: $result" ;;
+	*)
+		echo "proof: $1: the training printed no digest: $result" >&2
+		return 1
+		;;
+	esac
+}
+
+# on_disk STAGE: sets `disk`, the options that put on disk what the stage splits; it keeps all else
+# whole in memory.
+on_disk() {
+	local what kinds='optimizer gradient param'
+	case $1 in
+	stage0) kinds=optimizer ;;
+	stage1 | stage2) kinds='optimizer gradient' ;;
+	esac
+	disk=()
+	for what in $kinds; do
+		disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk")
+	done
+}
 
 record_digests() {
 	local conf name n stage precision tier recompute
@@ -98,17 +124,21 @@ record_digests() {
 		name=${name%.ini}
 		! huge "$name" || continue
 		settings "$name"
-		for n in 1 2; do digest "$name, $n ranks" "$conf" -n $n "${more[@]}"; done
+		for n in 1 2; do
+			digest "$name, $n ranks" "$conf" -n $n "${more[@]}" || return 1
+		done
 	done
-	use_disk
+	mkdir -p disk
 	for stage in stage0 stage1 stage2 stage3 hpz mics; do
+		on_disk $stage
 		for precision in fp32 bf16 fp16; do
 			for tier in memory disk; do
 				for recompute in keep recompute; do
 					set -- -n 2 -o train.steps=3 -o data.path=text.txt -o "zero.plugin=$stage" \
 						-o "precision.plugin=$precision" -o "activation.plugin=$recompute"
 					[ $tier = memory ] || set -- "$@" "${disk[@]}"
-					digest "$stage $precision $tier $recompute" "$src/tests/lib/matrix.ini" "$@"
+					digest "$stage $precision $tier $recompute" "$src/tests/lib/matrix.ini" \
+						"$@" || return 1
 				done
 			done
 		done
@@ -120,13 +150,14 @@ record_digests() {
 record() {
 	to=$1
 	[ -n "$to" ] || { echo 'proof: say where: make proof DIR=directory' >&2; exit 2; }
+	[ -x "$ZEROTH" ] || { echo "proof: ZEROTH is '$ZEROTH', no command; use make proof" >&2; exit 2; }
 	mkdir -p "$to" && to=$(cd "$to" && pwd) || exit 2
 	src=$(cd "$ZR_SRCDIR" && pwd)
 	(cd "$ZR_BUILDDIR" && record_functions > "$to/functions") || exit 1
 	cd "$scratch" || exit 99
 	gallery_texts
 	record_plans > "$to/plans"
-	record_digests > "$to/digests"
+	record_digests > "$to/digests" || { rm "$to/digests"; exit 1; }
 	wc -l "$to/functions" "$to/plans" "$to/digests"
 }
 
@@ -179,6 +210,18 @@ digests: 1 records, the same"
 	like 'a digest' "$(compare before/record digests/record)" '^digests: 1 records of before'
 	like 'a record that is not there' "$(compare before/record lost/record)" '^plans: not recorded in both$'
 	ok 'a difference is an exit code of 1' test "$(compare before/record code/record > /dev/null; echo $?)" = 1
+
+	local none="proof: it: the training printed no digest:"
+	is 'a training that fails is not recorded' \
+		"$(ZEROTH=false digest it it.ini 2>&1; echo "code $?")" "$none 
+code 1"
+	echo 'echo "digest: losses=0 params=1"' > trains
+	chmod +x trains
+	is 'one that prints a digest is' "$(ZEROTH=./trains digest it it.ini)" 'it: digest: losses=0 params=1'
+	is 'without a command there is no record' "$( (ZEROTH='' record "$scratch/none") 2>&1; echo "code $?")" \
+		"proof: ZEROTH is '', no command; use make proof
+code 2"
+	ok '... not even an empty one' test ! -e "$scratch/none"
 	done_testing
 }
 
