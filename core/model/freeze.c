@@ -156,11 +156,17 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 
 	if (tensors > f->most_tensors)
 		f->most_tensors = tensors;
-	if (p->unit)
-		p->layer[i] = (struct zr_layer){ .name = l->name,
-						 .units = p->list + first,
-						 .n_units = (uint32_t)(p->listed - first),
-						 .flags = l->flags };
+	if (!p->unit)
+		return;
+
+	/* a model of before may say less of a layer */
+	size_t known = f->decl.layer_stride;
+	if (known > sizeof *l)
+		known = sizeof *l;
+	p->layer[i] = (struct zr_layer){ 0 };
+	memcpy(&p->layer[i], l, known);
+	p->layer[i].units = p->list + first;
+	p->layer[i].n_units = (uint32_t)(p->listed - first);
 }
 
 static void cut(struct zr_setup_facts *f, struct parts *p)

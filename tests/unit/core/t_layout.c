@@ -13,6 +13,7 @@
 #include "core/model/layout.h"
 #include "core/model/mesh.h"
 #include "core/model/schedule.h"
+#include "core/setup.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -336,6 +337,50 @@ static void what_lives_to_the_end_lies_below_the_others(void **unused)
 	assert_int_equal(total, 256);
 }
 
+/* What is frozen changes a layer's units and nothing else that the model has said of it. */
+static void layers_keep_their_places(void **unused)
+{
+	(void)unused;
+	const struct zr_layer said[] = {
+		{ .name = "in", .units = in_units, .n_units = 1, .flags = ZR_LAYER_INPUT },
+		{ .name = "mid",
+		  .units = mid_units,
+		  .n_units = 1,
+		  .block = 3,
+		  .cut_in = ZR_CUT_TOKENS,
+		  .cut_out = ZR_CUT_HEADS },
+		{ .name = "out",
+		  .units = out_units,
+		  .n_units = 2,
+		  .flags = ZR_LAYER_LOSS,
+		  .skip = 1 },
+	};
+	struct zr_section section = { 0 };
+	struct zr_setup s = { .roles.model.section = &section };
+	struct zr_error err = { 0 };
+
+	s.facts.mode = ZR_MODE_EVAL;
+	s.facts.decl = model;
+	s.facts.decl.layers = said;
+	assert_int_equal(zr_layout_make(&s.facts.decl, &s.facts.layout, &err), 0);
+	assert_int_equal(zr_frozen_find(&s, &err), 0);
+	for (int32_t i = 0; i < 3; i++) {
+		const struct zr_layer *l = zr_layer_at(&s.facts.decl, i);
+		assert_string_equal(l->name, said[i].name);
+		assert_int_equal(l->n_units, said[i].n_units);
+		assert_int_equal(l->flags, said[i].flags);
+		assert_int_equal(l->block, said[i].block);
+		assert_int_equal(l->cut_in, said[i].cut_in);
+		assert_int_equal(l->cut_out, said[i].cut_out);
+		assert_int_equal(l->skip, said[i].skip);
+	}
+
+	zr_layout_free(&s.facts.layout);
+	free(s.facts.frozen);
+	free(s.facts.frozen_unit);
+	free(s.facts.parts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +397,7 @@ int main(void)
 		cmocka_unit_test(buffers_lie_as_low_as_they_can),
 		cmocka_unit_test(buffers_share_bytes_when_they_can),
 		cmocka_unit_test(what_lives_to_the_end_lies_below_the_others),
+		cmocka_unit_test(layers_keep_their_places),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
