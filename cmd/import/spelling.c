@@ -138,6 +138,26 @@ static int left_out(const char *role, const char *id, char *hint, size_t room)
 	return 0;
 }
 
+/* A plugin of earlier versions that is an option of another one now. */
+static int became_option(const char *role, const char *id, char *hint, size_t room)
+{
+	static const struct {
+		const char *former, *now;
+	} optimizers[] = { { "adamw8", "adamw" }, { "lion8", "lion" } };
+
+	if (strcmp(role, "optimizer"))
+		return 0;
+
+	for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+		if (strcmp(optimizers[i].former, id))
+			continue;
+		snprintf(hint, room, "; write plugin = %s and states = 8bit", optimizers[i].now);
+		return 1;
+	}
+
+	return 0;
+}
+
 int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
 		       size_t room)
 {
@@ -152,7 +172,8 @@ int zr_import_spelling(const char *section, const char *key, const char *value, 
 		return 1;
 	}
 
-	if (key && !strcmp(key, "plugin") && left_out(section, value, hint, room))
+	if (key && !strcmp(key, "plugin") &&
+	    (left_out(section, value, hint, room) || became_option(section, value, hint, room)))
 		return 1;
 	if (!k)
 		return key ? of_core(section, key, hint, room) : block(section, hint, room);

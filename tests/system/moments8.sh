@@ -91,8 +91,10 @@ one_in 2 && is 'I1 fp32 to bf16 on 3 ranks' "$(resume adamw 3 "${split[@]}" -o o
 
 # ---- names of before ----
 sed '/^states/d' adamw.ini > plain.ini
-like 'adamw8 is refused, and adamw named' "$("$ZEROTH" plan plain.ini -o data.path=text -o optimizer.plugin=adamw8 2>&1)" \
-	"no optimizer plugin 'adamw8'; did you mean adamw\?"
+for id in adamw lion; do
+	like "${id}8 is refused, and the way of today named" "$("$ZEROTH" plan plain.ini -o data.path=text -o optimizer.plugin=${id}8 2>&1)" \
+		"no optimizer plugin '${id}8'; did you mean $id\?.*; write plugin = $id and states = 8bit$"
+done
 for id in adamw lion; do
 	train former $id 1 -o optimizer.states=8bit
 	"$ZEROTH" sample former -n 8 > sampled 2>&1
