@@ -19,8 +19,8 @@ badly_laid_out() { xargs clang-format-14 --dry-run -Werror 2>&1 | sed -n 's/: er
 
 is 'make format would change nothing' "$(sources | badly_laid_out)" ''
 
-cp "$ZR_SRCDIR/.clang-format" .
-printf 'int f(void)\n{\n  return 1;\n}\n' > bad.c
-like 'and a badly laid out file is found' "$(echo bad.c | badly_laid_out)" 'bad.c:'
+cp "$ZR_SRCDIR/.clang-format" "$scratch"
+printf 'int f(void)\n{\n  return 1;\n}\n' > "$scratch/bad.c"
+like 'and a badly laid out file is found' "$(echo "$scratch/bad.c" | badly_laid_out)" 'bad.c:'
 
 done_testing
