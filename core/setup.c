@@ -2,6 +2,7 @@
  *
  * setup.c - what follows from a setup: whole, shares and places of its units.
  */
+#include "core/base/numbers.h"
 #include "core/setup.h"
 
 const struct zr_state *zr_setup_state(const struct zr_setup_roles *r, uint32_t i)

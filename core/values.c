@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/numbers.h"
 #include "core/exec/exec.h"
 #include "core/persistent.h"
 

@@ -12,6 +12,7 @@ core_libcore_la_SOURCES += \
 	%D%/json_text.c %D%/json_text.h \
 	%D%/list.h \
 	%D%/log.c %D%/log.h \
+	%D%/numbers.h \
 	%D%/pages.c %D%/pages.h \
 	%D%/pool.c %D%/pool.h \
 	%D%/text.c %D%/text.h

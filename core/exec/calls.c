@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "core/base/numbers.h"
 #include "core/exec/exec.h"
 #include "core/update/update.h"
 

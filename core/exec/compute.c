@@ -2,6 +2,7 @@
  *
  * compute.c - what the model, the device's operations and the optimizers compute.
  */
+#include "core/base/numbers.h"
 #include "core/exec/exec.h"
 #include "core/update/update.h"
 

@@ -2,6 +2,7 @@
  *
  * emit.c - see lower.h: instructions, their operands and buffers, one after the other.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 
 /* Whether there is room for one more. */

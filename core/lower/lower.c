@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/numbers.h"
 #include "core/exec/boundary.h"
 
 /* ---- the batch ---- */

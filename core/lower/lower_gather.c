@@ -5,6 +5,7 @@
  * back. A transfer has several hops (core/program/route.h); the record says when the next one
  * begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 
 /* ---- gathers ---- */

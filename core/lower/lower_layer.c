@@ -3,6 +3,7 @@
  * lower_layer.c - calls of layers, with their activations, and where their gradients go: whole, or
  * part by part.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 
 /* A call of a layer. A backward has one more for each part of a gradient that comes in parts. */

@@ -17,6 +17,7 @@
  * that the device does not wait for the host. Sums are shared where who adds gradients is not who
  * holds masters.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 
 /* Bytes of so many blocks in fp32. */

@@ -5,6 +5,7 @@
  * is computed, and the last one is written. Before that come the sums over whole parameters,
  * where an optimizer asks for them.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 
 /* ---- sub-groups ---- */

@@ -7,6 +7,7 @@
  * its own computes them there, wherever masters are kept: its products have other bits than those
  * of the host.
  */
+#include "core/base/numbers.h"
 #include "core/lower/lower.h"
 #include "core/update/update.h"
 

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "core/base/numbers.h"
 #include "core/memory/lifetime.h"
 #include "core/setup.h"
 

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/numbers.h"
 #include "core/setup.h"
 
 int zr_operand_others(const struct zr_setup_facts *f, const struct zr_operand *o)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/numbers.h"
 #include "core/lower/before.h"
 #include "core/lower/spans.h"
 #include "core/setup.h"

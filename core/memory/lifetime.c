@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/list.h"
-#include "core/model/layout.h"
+#include "core/base/numbers.h"
 
 #define ALIGN 64u
 #define SPANS 512 /* of time */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "core/base/numbers.h"
 #include "core/memory/plan.h"
-#include "core/model/layout.h"
 
 #define V2 "/sys/fs/cgroup"
 #define V1 "/sys/fs/cgroup/memory"

@@ -3,6 +3,7 @@
  * sizes.c - sizes of the regions and offsets inside them; see plan.h. Which store has a region says
  * ways.c, what an update stages staging.c.
  */
+#include "core/base/numbers.h"
 #include "core/memory/plan.h"
 
 #include <stdlib.h>

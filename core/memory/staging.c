@@ -2,6 +2,7 @@
  *
  * staging.c - sets of buffers through which an update reads and writes what it cannot reach.
  */
+#include "core/base/numbers.h"
 #include "core/memory/plan.h"
 
 #include "core/memory/subgroup.h"

@@ -4,6 +4,8 @@
  */
 #include "core/memory/subgroup.h"
 
+#include "core/base/numbers.h"
+
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
 	static const uint64_t master[] = {

@@ -7,6 +7,7 @@
 #ifndef ZR_CORE_SUBGROUP_H
 #define ZR_CORE_SUBGROUP_H
 
+#include "core/base/numbers.h"
 #include "core/memory/tier.h"
 
 struct zr_setup_facts;

@@ -4,6 +4,7 @@
  * last use that reads it before it is written again. So what is dropped needs no mark of its own:
  * the schedule writes it a second time, and its first life ends where it was last read.
  */
+#include "core/base/numbers.h"
 #include "core/model/activation.h"
 
 #include <stdlib.h>

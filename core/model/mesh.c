@@ -4,7 +4,7 @@
  */
 #include "core/model/mesh.h"
 
-#include "core/model/layout.h"
+#include "core/base/numbers.h"
 
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_t experts)
 {

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "core/base/numbers.h"
 #include "core/memory/tier.h"
 #include "core/update/update.h"
 

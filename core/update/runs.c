@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "core/base/numbers.h"
 #include "core/setup.h"
 
 struct zr_share zr_rank_holds(const struct zr_setup_facts *f, int32_t tensor, int rank)

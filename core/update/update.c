@@ -5,6 +5,7 @@
  */
 #include "core/update/update.h"
 
+#include "core/base/numbers.h"
 #include "core/memory/tier.h"
 
 static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)

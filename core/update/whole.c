@@ -3,6 +3,7 @@
  * whole.c - optimizers of whole matrices: what of them comes together at an owner, the memory it
  * takes, and the call.
  */
+#include "core/base/numbers.h"
 #include "core/update/update.h"
 
 uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t k, int back)

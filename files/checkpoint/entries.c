@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/numbers.h"
 #include "core/model/mesh.h"
 #include "files/checkpoint/manifest.h"
 

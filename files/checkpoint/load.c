@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/numbers.h"
 #include "core/exec/exec.h"
 #include "core/memory/subgroup.h"
 #include "core/persistent.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/numbers.h"
 #include "core/memory/subgroup.h"
 #include "core/persistent.h"
 #include "files/checkpoint/checkpoint.h"
