@@ -361,9 +361,11 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 		      double *cost, double *beside, struct zr_forecast *f, struct zr_error *err)
 {
 	struct costs c = { .s = s, .p = p, .f = f };
-	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory"), backward = 0;
 	const int card = !*rates->device; /* one rank each */
+	int rc = 0, backward = 0;
 
+	if (!begin(&c))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	zr_tally_open(&c.tally, s->roles.ops, rates, card ? 1 : zr_machine_ranks(&s->facts),
 		      card || !s->facts.process.pool ? 1 : zr_pool_size(s->facts.process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {
