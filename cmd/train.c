@@ -10,66 +10,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/cmd.h"
 #include "cmd/sample/token_text.h"
+#include "cmd/train.h"
 #include "core/base/child.h"
 #include "core/base/log.h"
+#include "train/beat.h"
 #include "train/fit.h"
 #include "train/launcher.h"
 #include "train/run/crash.h"
 #include "train/run/outlet.h"
 #include "train/run/progress.h"
-#include "train/run/restart.h"
 #include "train/run/run.h"
 #include "train/run/signals.h"
 #include "train/run/stacks.h"
 #include "train/run/supervise.h"
 #include "train/rundir.h"
 
-struct train_args {
-	const char *conf;
-	/* with room for those that restarts add */
-	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES];
-	int n_overrides;
-	int ranks, restarts, min_ranks; /* 0: not given */
-	double watchdog;                /* 0: not given */
-	const char *resume;             /* NULL: not given */
-	int other_data, verify;
-};
-
-#define AT(member) offsetof(struct train_args, member)
-
 static const struct zr_cmd_option options[] = {
 	ZR_CMD_OPTION_RANKS(
-		struct train_args,
+		struct zr_train_args,
 		"trains with so many processes on this machine; their lines on standard "
 		"error start with \"rank N: \"",
 		ZR_SUPERVISE_MAX),
-	{ 0, "restarts", "N",
-	  "goes on after the death of a rank, N times at most, from the newest whole checkpoint; "
-	  "what a rank refuses is not tried again",
-	  .kind = ZR_CMD_INT, .at = AT(restarts), .least = 1, .counts = "a number of restarts" },
-	{ 0, "min-ranks", "N", "starts fewer ranks each time, as the batch allows, but at least N",
-	  .kind = ZR_CMD_INT, .at = AT(min_ranks), .least = 1, .counts = "a number of ranks",
-	  .place = ZR_CMD_WITHIN },
-	{ 0, "watchdog", "SECONDS",
-	  "ends ranks that finish nothing for so long, after their stacks; with --restarts it then "
-	  "goes on",
-	  .kind = ZR_CMD_SECONDS, .at = AT(watchdog), .most = 1e9 },
-	{ 0, "resume", "auto|PATH",
-	  "goes on from the newest whole checkpoint of [checkpoint] dir, or from PATH: a "
-	  "checkpoint, "
-	  "or a directory of them, or a run's",
-	  .kind = ZR_CMD_TEXT, .at = AT(resume) },
-	{ 0, "other-data", NULL, "goes on although the data is not that of the checkpoint",
-	  .kind = ZR_CMD_FLAG, .at = AT(other_data), .place = ZR_CMD_WITHIN },
-	{ 0, "verify", NULL,
-	  "before training, ranks compare all bytes of the files that they read, not samples of "
-	  "those above 64 MiB",
-	  .kind = ZR_CMD_FLAG, .at = AT(verify) },
-	ZR_CMD_OPTION_SET(
-		struct train_args,
-		"sets an option over CONF; the last of several wins; no value takes it back"),
+#include "cmd/train_options.def"
 	{ 0 },
 };
 
@@ -178,16 +141,35 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 	return 0;
 }
 
+/* Loads the configuration. Machines share no memory, so that comm/tcp stands in for comm/local
+ * there. */
+static int load(const struct zr_train_args *a, struct zr_config **cfg, struct zr_error *err)
+{
+	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES + 2];
+	int rc = zr_config_load(a->conf, a->overrides, a->n_overrides, cfg, err);
+	if (rc || !a->is_launched)
+		return rc;
+
+	const struct zr_section *comm = zr_config_find(*cfg, "comm");
+	if (strcmp(comm->plugin->desc->id, "local"))
+		return 0;
+
+	zr_config_free(*cfg);
+	memcpy(overrides, a->overrides, sizeof overrides);
+	overrides[a->n_overrides] = "comm.plugin=tcp";
+	return zr_config_load(a->conf, overrides, a->n_overrides + 1, cfg, err);
+}
+
 /* Runs this process as one rank, which may be the only one. first: of those on this machine.
  * Returns the exit code; *err says why it failed. */
-static int train(const struct train_args *a, int first, struct zr_error *err)
+static int train(const struct zr_train_args *a, int first, struct zr_error *err)
 {
 	struct zr_config *cfg;
 	struct zr_run_report report;
 
 	if (!first)
 		zr_log_level(ZR_LOG_ERROR); /* rank 0 says it */
-	int rc = zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, err);
+	int rc = load(a, &cfg, err);
 	if (rc)
 		return zr_exit_code(rc);
 
@@ -213,7 +195,7 @@ static int train(const struct train_args *a, int first, struct zr_error *err)
 	return report.interrupted ? 130 : 0;
 }
 
-static int train_alone(const struct train_args *a)
+static int train_alone(const struct zr_train_args *a)
 {
 	struct zr_error err = { 0 };
 	int code = train(a, 1, &err);
@@ -221,16 +203,13 @@ static int train_alone(const struct train_args *a)
 	return err.code ? zr_cmd_failed(&err) : code;
 }
 
-static int train_rank(int rank, void *arg, struct zr_error *why)
+int zr_train_rank(int rank, void *arg, struct zr_error *why)
 {
 	zr_stacks_watch();
 	return train(arg, rank == 0, why);
 }
 
-/* Checks that the configuration loads, so that one process reports an error instead of every rank.
- * It runs in a process of its own, because plugins load libraries that may start threads, and a
- * process with threads must not fork ranks. */
-static int try_config(const struct train_args *a)
+int zr_train_try(const struct zr_train_args *a)
 {
 	struct zr_config *cfg;
 	struct zr_error err = { 0 };
@@ -244,7 +223,7 @@ static int try_config(const struct train_args *a)
 		zr_crash_watch(NULL);
 		zr_log_level(ZR_LOG_ERROR); /* a rank says what is no error */
 		int code;
-		if (zr_config_load(a->conf, a->overrides, a->n_overrides, &cfg, &err))
+		if (load(a, &cfg, &err))
 			code = zr_cmd_failed(&err);
 		else
 			code = 0;
@@ -269,9 +248,35 @@ static int try_config(const struct train_args *a)
 	return WEXITSTATUS(status);
 }
 
+int zr_train_check(const struct zr_cmd_usage *usage, const struct zr_train_args *a, int ranks)
+{
+	if (a->min_ranks && !a->restarts)
+		return zr_cmd_refuse(usage, "--min-ranks %d: is for --restarts", a->min_ranks);
+	if (a->other_data && !a->resume)
+		return zr_cmd_refuse(usage, "--other-data: is for --resume");
+	if (ranks && a->min_ranks > ranks)
+		return zr_cmd_refuse(usage, "--min-ranks %d: expected a number of ranks in [1, %d]",
+				     a->min_ranks, ranks);
+	return 0;
+}
+
+/* An attempt on this machine. */
+static int train_here(int ranks, void *args, struct zr_crew_end *end)
+{
+	const struct zr_train_args *a = args;
+	const struct zr_crew_how crew = { .n = ranks,
+					  .rank_main = zr_train_rank,
+					  .arg = args,
+					  .watchdog = a->watchdog,
+					  .beat = &zr_beat_shared()->count };
+	int code = zr_supervise_crew(&crew, end);
+	zr_beat_look(zr_beat_shared());
+	return code;
+}
+
 int zr_cmd_train(int argc, char **argv)
 {
-	struct train_args a = { 0 };
+	struct zr_train_args a = { 0 };
 	struct zr_cmd_operands operands;
 
 	int rc = zr_cmd_parse(argc, argv, &zr_train_usage, NULL, &a, &operands);
@@ -279,21 +284,15 @@ int zr_cmd_train(int argc, char **argv)
 		return rc;
 
 	a.conf = operands.at[0];
-	if (a.min_ranks && !a.restarts)
-		return zr_cmd_refuse(&zr_train_usage, "--min-ranks %d: is for --restarts",
-				     a.min_ranks);
-	if (a.other_data && !a.resume)
-		return zr_cmd_refuse(&zr_train_usage, "--other-data: is for --resume");
+	if (!a.ranks && (a.restarts || a.watchdog > 0))
+		a.ranks = 1;
+	rc = zr_train_check(&zr_train_usage, &a, a.ranks);
+	if (rc)
+		return rc;
 
 	zr_outlets_begin();
-	if (!a.ranks && !a.restarts && a.watchdog <= 0)
-		return train_alone(&a);
 	if (!a.ranks)
-		a.ranks = 1;
-	if (a.min_ranks > a.ranks)
-		return zr_cmd_refuse(&zr_train_usage,
-				     "--min-ranks %d: expected a number of ranks in [1, %d]",
-				     a.min_ranks, a.ranks);
+		return train_alone(&a);
 
 	const char *other = zr_other_launcher();
 	if (other) {
@@ -304,16 +303,17 @@ int zr_cmd_train(int argc, char **argv)
 		return 2;
 	}
 
-	rc = try_config(&a);
+	rc = zr_train_try(&a);
 	if (rc)
 		return rc;
 
 	const struct zr_restart_how how = { .ranks = a.ranks,
 					    .restarts = a.restarts,
 					    .min_ranks = a.min_ranks,
-					    .watchdog = a.watchdog,
 					    .resume = &a.resume,
 					    .overrides = a.overrides,
-					    .n_overrides = &a.n_overrides };
-	return zr_restart_train(&how, train_rank, &a);
+					    .n_overrides = &a.n_overrides,
+					    .attempt = train_here,
+					    .arg = &a };
+	return zr_restart_train(&how);
 }

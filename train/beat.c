@@ -7,6 +7,9 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "files/checkpoint/dir.h"
 
 static struct zr_beat unread, *shared = &unread;
 
@@ -29,4 +32,11 @@ void zr_beat_free(void)
 	if (shared != &unread)
 		munmap(shared, sizeof *shared);
 	shared = &unread;
+}
+
+void zr_beat_look(struct zr_beat *b)
+{
+	struct stat st;
+	b->there = *b->dir && !stat(b->dir, &st);
+	b->latest = *b->checkpoints ? zr_ckpt_named(b->checkpoints, "latest") : -1;
 }

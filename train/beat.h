@@ -20,11 +20,17 @@ struct zr_beat {
 	int64_t batch, micro;
 	char dir[PATH_MAX];         /* the run directory, once it is made */
 	char checkpoints[PATH_MAX]; /* the directory of its checkpoints */
+	/* what zr_beat_look has seen there */
+	int there;      /* whether there is a run directory */
+	int64_t latest; /* step of the newest whole checkpoint; -1: none */
 };
 
 /* Makes the memory, which processes forked from now on share. NULL: no memory. */
 struct zr_beat *zr_beat_new(void);
 struct zr_beat *zr_beat_shared(void); /* the one of zr_beat_new, or one that nobody reads */
 void zr_beat_free(void);
+
+/* Looks at the directories that rank 0 has named, from a machine that has them. */
+void zr_beat_look(struct zr_beat *b);
 
 #endif

@@ -10,13 +10,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "files/checkpoint/dir.h"
 #include "train/beat.h"
 #include "train/run/signals.h"
-#include "train/run/supervise.h"
 
 #define LONGEST_NAP 32 /* seconds, after five attempts that finished no step */
 
@@ -31,13 +28,15 @@ struct restarts {
 	char text[ZR_RESTART_OVERRIDES][PATH_MAX + 16];
 };
 
-/* With --min-ranks, the next lower number of ranks that divides the batch. */
-static int next_ranks(const struct restarts *r)
+/* With --min-ranks, the next lower number of ranks that divides the batch, among those for which
+ * there is a machine. */
+static int next_ranks(const struct restarts *r, int left)
 {
 	const struct zr_beat *b = r->beat;
 	const int least = r->how->min_ranks;
+	const int most = left < r->ranks ? left : r->ranks - 1;
 
-	for (int n = r->ranks - 1; least && b->batch && n >= least; n--)
+	for (int n = most; least && b->batch && n >= least; n--)
 		if (b->batch % (b->micro * n) == 0)
 			return n;
 	return r->ranks;
@@ -67,31 +66,26 @@ static void keep_batch(struct restarts *r)
 
 /* Continues in the existing run directory, from its checkpoint if this run has saved one, else from
  * the start. */
-static void go_on(struct restarts *r)
+static void go_on(struct restarts *r, int left)
 {
 	const struct zr_beat *b = r->beat;
 	const char **resume = r->how->resume;
-	struct stat st;
-	int there = *b->dir && !stat(b->dir, &st);
 
 	*r->how->n_overrides = r->given;
 	*resume = r->resume;
-	if (there)
+	if (b->there)
 		override(r, "run.dir", b->dir);
-	if (there && (atomic_load(&b->saved) || !r->resume))
+	if (b->there && (atomic_load(&b->saved) || !r->resume))
 		*resume = "auto";
 
 	const int is_auto = *resume && !strcmp(*resume, "auto");
-	int64_t step = -1;
-	if (is_auto && *b->checkpoints)
-		step = zr_ckpt_named(b->checkpoints, "latest");
-	if (step >= 0)
-		snprintf(r->from, sizeof r->from, "step %lld", (long long)step);
+	if (is_auto && b->latest >= 0)
+		snprintf(r->from, sizeof r->from, "step %lld", (long long)b->latest);
 	else
 		snprintf(r->from, sizeof r->from, "%s",
 			 *resume && !is_auto ? *resume : "the beginning");
 
-	r->ranks = next_ranks(r);
+	r->ranks = next_ranks(r, left);
 	keep_batch(r);
 }
 
@@ -116,11 +110,11 @@ static int nap_seconds(const struct restarts *r)
 /* Called after attempt i ended. Returns whether there is another attempt. */
 static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 {
-	if (!end->died || i >= r->how->restarts)
+	if (!end->died || end->interrupted || i >= r->how->restarts)
 		return 0;
 
 	r->vain = atomic_load(&r->beat->steps) ? 0 : r->vain + 1;
-	go_on(r);
+	go_on(r, end->left);
 	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n",
 		i + 1, r->how->restarts, end->text, r->from, r->ranks, r->ranks == 1 ? "" : "s",
 		nap_seconds(r));
@@ -132,18 +126,16 @@ static void advise(const struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
 
-	const int64_t step = *b->checkpoints ? zr_ckpt_named(b->checkpoints, "latest") : -1;
-	if (step < 0 || !*b->dir)
+	if (b->latest < 0 || !*b->dir)
 		return;
 
 	fprintf(stderr, "; -o run.dir=%s --resume auto goes on from step %lld", b->dir,
-		(long long)step);
+		(long long)b->latest);
 	if (!r->how->restarts)
 		fputs(", --restarts N does so by itself", stderr);
 }
 
-int zr_restart_train(const struct zr_restart_how *how,
-		     int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
+int zr_restart_train(const struct zr_restart_how *how)
 {
 	struct restarts r = { .how = how,
 			      .beat = zr_beat_new(),
@@ -158,11 +150,10 @@ int zr_restart_train(const struct zr_restart_how *how,
 		return 4;
 	}
 
+	r.beat->latest = -1;
 	for (int i = 0;; i++) {
-		const struct zr_crew_how crew = { r.ranks, rank_main, arg, how->watchdog,
-						  &r.beat->count };
 		atomic_store(&r.beat->steps, 0);
-		code = zr_supervise_crew(&crew, &end);
+		code = how->attempt(r.ranks, how->arg, &end);
 		if (!again(&r, i, &end))
 			break;
 		if (!nap(nap_seconds(&r)))
@@ -171,7 +162,7 @@ int zr_restart_train(const struct zr_restart_how *how,
 
 	if (*end.text)
 		fprintf(stderr, "zeroth: %s", end.text);
-	if (*end.text && end.died)
+	if (*end.text && end.died && !end.interrupted)
 		advise(&r);
 	if (*end.text)
 		putc('\n', stderr);

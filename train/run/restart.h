@@ -7,7 +7,7 @@
 #ifndef ZR_TRAIN_RUN_RESTART_H
 #define ZR_TRAIN_RUN_RESTART_H
 
-#include "core/base/error.h"
+#include "train/run/supervise.h"
 
 #define ZR_RESTART_OVERRIDES 4 /* most that a restart adds */
 
@@ -15,16 +15,19 @@
 struct zr_restart_how {
 	int ranks, restarts;
 	int min_ranks;          /* 0: always as many */
-	double watchdog;        /* seconds, 0: none */
 	const char **resume;    /* *resume: "auto", a path, or NULL: from the beginning */
 	const char **overrides; /* [*n_overrides + ZR_RESTART_OVERRIDES] */
 	int *n_overrides;
+	/* Trains with so many ranks, with *resume and the overrides as they are now, until all have
+	 * ended. Returns the exit code, and in *end why. It has zr_beat_shared() filled, and has
+	 * had zr_beat_look() look. */
+	int (*attempt)(int ranks, void *arg, struct zr_crew_end *end);
+	void *arg;
 };
 
-/* Trains with so many ranks, each of which calls rank_main with arg and what changed. If a rank
- * dies, hangs or stalls, the training is restarted. If a rank itself reports a failure, it would
- * fail again, and the training ends. Returns the exit code, after a last line that says why. */
-int zr_restart_train(const struct zr_restart_how *how,
-		     int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg);
+/* Trains until an attempt ends well. If a rank dies, hangs or stalls, the training is restarted. If
+ * a rank itself reports a failure, it would fail again, and the training ends. Returns the exit
+ * code, after a last line that says why. */
+int zr_restart_train(const struct zr_restart_how *how);
 
 #endif

@@ -80,10 +80,24 @@ static int set_number(const char *name, int v)
 	return setenv(name, text, 1);
 }
 
+/* Tells boot which rank this process is. Not 0: out of memory. */
+static int set_place(const struct crew *s, int rank)
+{
+	const struct zr_crew_how *how = s->how;
+	if (!how->world)
+		return set_number("ZEROTH_LOCAL_RANK", rank) ||
+		       set_number("ZEROTH_LOCAL_WORLD", s->n) ||
+		       set_number("ZEROTH_LOCAL_FD", s->area);
+
+	return set_number("RANK", how->first + rank) || set_number("WORLD_SIZE", how->world) ||
+	       set_number("LOCAL_RANK", rank) || set_number("LOCAL_WORLD_SIZE", s->n);
+}
+
 /* In the child. Not 0: out of memory. */
 static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 {
-	int null = rank ? open("/dev/null", O_RDWR) : -1;
+	const int is_silent = s->how->first + rank > 0;
+	int null = is_silent ? open("/dev/null", O_RDWR) : -1;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -100,13 +114,12 @@ static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 	dup2(err, STDERR_FILENO);
 	close(err);
 	zr_outlet_leave(STDERR_FILENO);
-	if (rank)
+	if (is_silent)
 		zr_outlet_leave(STDOUT_FILENO);
 	close(s->signals);
 	for (int i = 0; i < rank; i++)
 		close(s->child[i].out);
-	return set_number("ZEROTH_LOCAL_RANK", rank) || set_number("ZEROTH_LOCAL_WORLD", s->n) ||
-	       set_number("ZEROTH_LOCAL_FD", s->area);
+	return set_place(s, rank);
 }
 
 /* A full disk or a closed pipe must not look like success, nor like a death. */
@@ -136,7 +149,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 		zr_crash_watch(&s->why[rank]);
 		if (lost)
 			zr_err(&why, ZR_ENOMEM, "out of memory at the start of a rank");
-		int code = lost ? 4 : flushed(rank_main(rank, arg, &why), &why);
+		int code = lost ? 4 : flushed(rank_main(s->how->first + rank, arg, &why), &why);
 		zr_crash_unwatch();
 		s->why[rank] = why;
 		s->ended[rank] = 1;
@@ -155,8 +168,8 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 static void print_line(const struct crew *s, int rank, const char *line)
 {
 	char text[LINE + 64];
-	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "", rank,
-			 line);
+	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "",
+			 s->how->first + rank, line);
 	fwrite(text, 1, (size_t)n, stderr);
 }
 
@@ -444,6 +457,7 @@ static int is_death(const struct crew *s, int rank)
 static int explain(const struct crew *s, struct zr_crew_end *end)
 {
 	int rank = culprit(s);
+	end->interrupted = s->interrupted;
 	if (s->stalled && (rank < 0 || is_weak(s, rank))) {
 		end->died = 1;
 		snprintf(end->text, sizeof end->text,
@@ -464,15 +478,17 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 		code = WEXITSTATUS(c->status);
 	print_others(s, rank);
 	fputs(s->terminal ? ERASE : "", stderr);
-	end->died = is_death(s, rank) && !s->interrupted;
+	end->died = is_death(s, rank);
+	end->weak = is_weak(s, rank);
+	const int number = s->how->first + rank;
 	if (s->why[rank].code || WIFEXITED(c->status))
-		snprintf(end->text, sizeof end->text, "rank %d failed with code %d%s%.1024s", rank,
-			 code, *text ? ": " : "", text);
+		snprintf(end->text, sizeof end->text, "rank %d failed with code %d%s%.1024s",
+			 number, code, *text ? ": " : "", text);
 	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
 		snprintf(end->text, sizeof end->text,
-			 "rank %d was killed by the kernel: out of memory", rank);
+			 "rank %d was killed by the kernel: out of memory", number);
 	else
-		snprintf(end->text, sizeof end->text, "rank %d was killed by %s%.1024s", rank,
+		snprintf(end->text, sizeof end->text, "rank %d was killed by %s%.1024s", number,
 			 zr_signal_text(WTERMSIG(c->status), name, sizeof name), s->why[rank].text);
 	return code;
 }
@@ -604,7 +620,7 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 
 	if (!rc)
 		rc = check_files(n);
-	*end = (struct zr_crew_end){ 0 };
+	*end = (struct zr_crew_end){ .left = n, .code = -1 };
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = start(&s, i, how->rank_main, how->arg);
 	if (rc) {
@@ -620,6 +636,7 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 	} else if (!rc) {
 		code = explain(&s, end);
 	}
+	end->code = code; /* before signals may end this process again */
 	finish(&s);
 	free(p);
 	return code;

@@ -34,8 +34,9 @@ static inline int zr_exit_code(int code)
 
 /* Forks n ranks, which call rank_main and exit with what it returns. The caller must not have
  * threads. Each finds ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (a memfd for boot,
- * see zeroth/boot.h) in its environment. Rank 0 keeps standard input and output, the others have
- * none; lines on standard error come out as "rank 2: line".
+ * see zeroth/boot.h) in its environment; where they are some of a world of several machines, RANK,
+ * WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE instead. Rank 0 keeps standard input and output, the
+ * others have none; lines on standard error come out as "rank 2: line".
  *
  * A rank that fails says so in *why, not on standard error, so that a text of several ranks is
  * printed once.
@@ -57,11 +58,17 @@ struct zr_crew_how {
 	 * never */
 	double watchdog;
 	const _Atomic uint64_t *beat; /* may be NULL without a watchdog */
+	/* ranks [first, first + n) of a world of several machines; 0: the n are all there are */
+	int first, world;
 };
 struct zr_crew_end {
 	/* 1: a rank was killed, crashed, hung or stalled, so that a restart may help; 0: it
 	 * reported a failure */
 	int died;
+	int interrupted; /* somebody asked it to end, before or meanwhile */
+	int weak;        /* the reason is only that another rank ended, perhaps elsewhere */
+	int code;        /* what zr_supervise_crew returns; -1: not yet */
+	int left;        /* ranks for which there is a machine still */
 	char text[1280]; /* "rank 2 was killed by SIGKILL (Killed)"; "": nothing failed */
 };
 int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end);
