@@ -62,6 +62,7 @@ extern const struct zr_command zr_commands[];
 extern const int zr_n_commands;
 
 extern const struct zr_cmd_usage zr_train_usage;
+extern const struct zr_cmd_usage zr_launch_usage;
 extern const struct zr_cmd_usage zr_sample_usage;
 extern const struct zr_cmd_usage zr_eval_usage;
 extern const struct zr_cmd_usage zr_report_usage;
@@ -80,6 +81,7 @@ extern const struct zr_cmd_usage zr_doctor_usage;
 extern const struct zr_cmd_usage zr_completion_usage;
 
 int zr_cmd_train(int argc, char **argv);
+int zr_cmd_launch(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_eval(int argc, char **argv);
 int zr_cmd_report(int argc, char **argv);

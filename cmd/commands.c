@@ -6,6 +6,7 @@
 
 const struct zr_command zr_commands[] = {
 	{ "train", "train a model", zr_cmd_train, &zr_train_usage },
+	{ "launch", "train a model on several machines", zr_cmd_launch, &zr_launch_usage },
 	{ "tokenize", "turn text into the tokens of a tokenizer.json", zr_cmd_tokenize,
 	  &zr_tokenize_usage },
 	{ "eval", "measure how well a model predicts what is held out", zr_cmd_eval,

@@ -11,7 +11,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/data.c cmd/eval.c \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/train.h cmd/train_options.def cmd/sample.c \
+	cmd/checkpoint.c cmd/train.c cmd/train.h cmd/train_options.def cmd/launch.c cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c
 

@@ -9,6 +9,7 @@ dist_man_MANS += \
 	%D%/zeroth-config.1 \
 	%D%/zeroth-data.1 \
 	%D%/zeroth-doctor.1 \
+	%D%/zeroth-launch.1 \
 	%D%/zeroth-plugin.1 \
 	%D%/zeroth-sample.1 \
 	%D%/zeroth-tokenize.1 \

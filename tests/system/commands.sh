@@ -25,12 +25,12 @@ says '-h' 0 '^usage: zeroth COMMAND' '' -h
 says '--version' 0 '^zeroth [0-9.]+ \(plugin ABI 1\.[0-9]+, draft [0-9]+\)$' '' --version
 says 'a misspelt command' 2 '' '^zeroth: no command trian; did you mean train\?$' trian
 says 'an unknown command' 2 '' '^zeroth: no command elephant; see zeroth --help$' elephant
-for command in train tokenize sample plan config data plugin schedule checkpoint bench doctor completion 'config check' \
+for command in train launch tokenize sample plan config data plugin schedule checkpoint bench doctor completion 'config check' \
 	'config show' 'data show' 'plugin list' 'plugin info' 'plugin check' 'plugin new'; do
 	says "$command --help" 0 "^usage: zeroth ${command%% *}" '' $command --help
 	says "$command with an unknown option" 2 '' '.' $command --elephant
 done
-for command in train tokenize 'tokenize --chat' sample plan eval data report watch checkpoint 'config check' \
+for command in train launch tokenize 'tokenize --chat' sample plan eval data report watch checkpoint 'config check' \
 	'config diff' 'config import' 'data show' 'plugin list' 'plugin check' 'plugin new'; do
 	is "$command with an unknown option: the message, not all of the help" \
 		"$("$ZEROTH" $command --elephant 2>&1 | sed -n '1s/.*--elephant.*/elephant/p;$p')" "elephant

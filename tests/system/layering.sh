@@ -42,7 +42,7 @@ below_cmd=("$libc" '<zeroth/[a-z]+\.h>'
 	'"train/([a-z]+/)?[a-z0-9_]+\.h"')
 only 'train includes train, files, core and the public headers' train "${below_cmd[@]}" '<ops\.def>'
 only 'cmd includes cmd, train, files, core and the public headers' cmd "${below_cmd[@]}" \
-	'"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
+	'"cmd/([a-z]+/)?[a-z0-9_]+\.(h|def)"' "$mine"
 
 # embed trains without a word: train/run/ prints.
 only 'embed includes the silent parts of train, files, core and the public headers' embed "$libc" \

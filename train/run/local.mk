@@ -2,8 +2,11 @@
 #
 # train/run: a whole run: its loop, what it prints and writes, and the processes around it.
 train_librun_la_SOURCES += \
+	%D%/agent.c %D%/agent.h \
 	%D%/config_ini.c %D%/config_ini.h \
 	%D%/crash.c %D%/crash.h \
+	%D%/frames.c %D%/frames.h \
+	%D%/machines.c %D%/machines.h \
 	%D%/oom.c %D%/oom.h \
 	%D%/outlet.c %D%/outlet.h \
 	%D%/progress.c %D%/progress.h \
