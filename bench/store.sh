@@ -55,7 +55,7 @@ done
 for store in auto bf16 int8 nf4; do
 	plan() {
 		"$zeroth" plan -n 2 lora.ini -o model.store=$store -o zero.plugin=stage3 \
-			-o device.separate=yes -o device.memory=4G "$@"
+			-o device.memory=4G "$@"
 	}
 	memory=$(plan | awk '$1 == "device" && $2 == "parameters" { print $3, $4 }')
 	gathered=$(plan --program | awk '/^program/ { last = /last micro/ } last && /collective  gather/ {

@@ -253,8 +253,7 @@ static int print_plan(const struct zr_plan_args *a, struct zr_setup *s,
 /* What stands for a card comes before what the user says. */
 static void be_card(struct zr_plan_args *a, char *memory, size_t size)
 {
-	const char *first[] = { "device.plugin=cpu", "device.separate=yes", memory,
-				"comm.plugin=planned" };
+	const char *first[] = { "device.plugin=cpu", memory, "comm.plugin=planned" };
 	const int n = sizeof first / sizeof *first;
 
 	if (a->n_overrides + n > ZR_CMD_OVERRIDES)

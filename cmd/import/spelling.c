@@ -158,20 +158,41 @@ static int became_option(const char *role, const char *id, char *hint, size_t ro
 	return 0;
 }
 
-int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
-		       size_t room)
+/* A key of earlier versions, of the section or of one named after it. */
+static int former_key(const char *section, const char *key, char *hint, size_t room)
 {
-	const struct zr_import_kind *kind;
-	const char *path;
-	const struct zr_import_key *k = key ? find(section, key, &kind, &path) : NULL;
-	char line[160];
+	static const struct {
+		const char *section, *key, *now;
+	} gone[] = {
+		{ "optimizer", "moments", "did you mean states?" },
+		{ "device", "separate",
+		  "leave it out: `memory = SIZE` alone plays a card that only operations and "
+		  "copies reach" },
+		{ "device", "late_copies", "leave it out: it served tests alone, and is gone" },
+	};
 
-	/* before 8 bits */
-	if (key && !strcmp(key, "moments") && !strncmp(section, "optimizer", 9)) {
-		snprintf(hint, room, "; did you mean states?");
+	for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+		if (strcmp(gone[i].key, key) ||
+		    strncmp(gone[i].section, section, strlen(gone[i].section)))
+			continue;
+
+		snprintf(hint, room, "; %s", gone[i].now);
 		return 1;
 	}
 
+	return 0;
+}
+
+int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
+		       size_t room)
+{
+	const struct zr_import_kind *kind = NULL;
+	const char *path = NULL;
+	const struct zr_import_key *k = key ? find(section, key, &kind, &path) : NULL;
+	char line[160];
+
+	if (key && former_key(section, key, hint, room))
+		return 1;
 	if (key && !strcmp(key, "plugin") &&
 	    (left_out(section, value, hint, room) || became_option(section, value, hint, room)))
 		return 1;

@@ -100,10 +100,8 @@ static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int 
 
 	snprintf(word[0], WORD, "train.train_batch_size=%lld", (long long)s->sequences);
 	snprintf(word[1], WORD, "train.micro_batch_size=%d", micro);
-	if (s->a->device) {
-		zr_trial_set(&t, "device.separate=yes");
+	if (s->a->device)
 		zr_trial_set(&t, "device.memory=1T"); /* whether it fits is judged here */
-	}
 
 	zr_trial_set(&t, zr_trial_stage[stage]);
 	zr_trial_set(&t, word[0]);
@@ -222,10 +220,8 @@ static int look(struct search *s)
 {
 	struct zr_trial t = { .ranks = s->ranks }, n = { .set = { states[1] }, .ranks = s->ranks };
 
-	if (s->a->device) {
-		zr_trial_set(&t, "device.separate=yes");
+	if (s->a->device)
 		zr_trial_set(&t, "device.memory=1T");
-	}
 
 	int rc = zr_trial_run(s->a, s->rates, &t, s->err);
 	if (!rc)

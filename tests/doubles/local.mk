@@ -31,6 +31,14 @@ check_LTLIBRARIES += %D%/threads.la
 %C%_threads_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_threads_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 
+# device/cpu with a memory of its own that nothing but operations and copies can touch.
+check_LTLIBRARIES += %D%/cards.la
+%C%_cards_la_SOURCES = %D%/cards.c %D%/cards.h %D%/cards_ops.c %D%/cards_pinned.c
+%C%_cards_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels -D_GNU_SOURCE
+%C%_cards_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_cards_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_cards_la_LIBADD = -ldl
+
 # zeroth, with another zr_run_program: instructions in orders drawn at random.
 check_PROGRAMS += %D%/shuffled
 %C%_shuffled_SOURCES = $(zeroth_SOURCES) %D%/shuffled_run.c

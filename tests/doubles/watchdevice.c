@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchdevice.c - device/cpu, watched: built and run by tests/system/watched.sh and
+ * watchdevice.c - the double of cards, watched: built and run by tests/system/watched.sh and
  * tests/system/pinned.sh. Two instances can be, [device] and [device.host]. In the environment,
  *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a
  *                             device's own words; of mem_pin for want of memory; of pinned_twice,
@@ -18,7 +18,7 @@
 
 #include "wrapped.h"
 
-WRAP(device, "device/cpu.so", "watched")
+WRAP(device, "../tests/doubles/.libs/cards.so", "watched")
 
 static struct watched {
 	struct zr_ops ops; /* the first: what operations are called with */

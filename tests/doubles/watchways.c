@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchways.c - device/cpu, offload/nvme and comm/local in one plugin that watches whether what is
- * moved has the time of a layer: built and run by tests/system/ways.sh. In the environment,
+ * watchways.c - the double of cards, offload/nvme and comm/local in one plugin that watches whether
+ * what is moved has the time of a layer: built and run by tests/system/ways.sh. In the environment,
  *   WATCH_WAYS=FILE  lines "TRANSFER ended beside" to FILE.rank at the end: how many were waited
  *                    for, and how many of them after a layer had run since they were posted.
  *                    Transfers: reads and writes of parameters and activations, copies in to the
@@ -232,7 +232,7 @@ static struct zr_desc renamed(const struct zr_desc *real, const struct zr_iface 
 
 __attribute__((constructor)) static void wrap(void)
 {
-	real_device = wrapped("device/cpu.so");
+	real_device = wrapped("../tests/doubles/.libs/cards.so");
 	real_store = wrapped("offload/nvme.so");
 	real_comm = wrapped("comm/local.so");
 	dev = real_device->ifaces[0].vtbl;

@@ -44,7 +44,11 @@ use_bundle() {
 	ours=(env LD_LIBRARY_PATH="$work/lib${path:+:$path}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 	zeroth=("${ours[@]}" "$work/bin/zeroth")
 	on_device=(-o device.plugin="$device")
-	if [ "$device" = cpu ]; then on_device+=(-o device.memory=4G -o device.separate=on); else on_device+=(-o device.index=0); fi
+	if [ "$device" = cpu ]; then
+		on_device=(-o device.plugin="$work/tests/doubles/.libs/cards.so" -o device.memory=4G)
+	else
+		on_device+=(-o device.index=0)
+	fi
 	for file in device/cuda.so comm/nccl.so; do
 		[ -e "$work/plugins/$file" ] || [ ! -e "$work/prebuilt/$file" ] || cp "$work/prebuilt/$file" "$work/plugins/$file"
 	done

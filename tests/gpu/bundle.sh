@@ -22,6 +22,8 @@ for so in plugins/*/*.so; do
 	mkdir -p "$(dirname "$to")"
 	cp -L "$so" "$to"
 done
+mkdir -p "$work/tests/doubles/.libs"
+cp tests/doubles/.libs/cards.so "$work/tests/doubles/.libs/"
 for file in "$work"/bin/* "$work"/plugins/*/*.so; do
 	ldd "$file" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so\.[0-9]+$' | while read -r lib; do

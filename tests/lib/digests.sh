@@ -20,7 +20,7 @@ digest() { train run "$@"; tail -n 1 run.out; }
 
 split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
 pieces=(-o zero.sub_group_size=5000)
-apart=(-o device.memory=32M -o device.separate=yes)
+apart=(-o device.memory=32M -o device.plugin="$cards")
 all=() state=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk)
 for what in optimizer gradient param; do
 	all+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk")

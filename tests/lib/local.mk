@@ -7,7 +7,7 @@ dist_check_SCRIPTS = %D%/tap.sh %D%/broken_plugins.sh %D%/cmocka.sh %D%/digests.
 EXTRA_DIST += %D%/matrix.ini %D%/mixture.ini %D%/sanitize.h
 
 noinst_LTLIBRARIES += %D%/libtesthost.la
-%C%_libtesthost_la_SOURCES = %D%/testhost.c %D%/testhost.h %D%/testplugin.c
+%C%_libtesthost_la_SOURCES = %D%/cards.h %D%/testhost.c %D%/testhost.h %D%/testplugin.c
 %C%_libtesthost_la_CFLAGS = $(AM_CFLAGS)
 %C%_libtesthost_la_LIBADD = -ldl -lpthread -lm
 

@@ -288,11 +288,10 @@ struct fixture *fixture_new(struct fixture_setup s)
 	r->s = s;
 	r->scale = 1;
 	r->host = test_host(s.workers);
-	r->dev_desc = test_plugin("device/cpu");
+	r->dev_desc = s.separate ? test_plugin_cards() : test_plugin("device/cpu");
 	r->desc = test_plugin(s.model ? s.model : "model/gpt2");
 	r->dev_opts = test_options(r->dev_desc);
-	if (s.separate && (test_set(r->dev_desc, r->dev_opts, "memory", "128M") ||
-			   test_set(r->dev_desc, r->dev_opts, "separate", "yes")))
+	if (s.separate && test_set(r->dev_desc, r->dev_opts, "memory", "128M"))
 		abort();
 	must(r, test_create(r->host, r->dev_desc, r->dev_opts, &r->dev), "device");
 	r->dev_v = test_iface(r->dev_desc, "zr.device/1");

@@ -16,10 +16,12 @@
 #   running PID...          those that have not ended, one a line; a zombie counts as ended
 #   memory_scratch          from here on $scratch is another directory, in memory if there is room: for
 #                           tests that a disk would only slow down
+# $cards is the double of device/cpu whose memory only operations and copies reach, for device.plugin.
 # $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
 # the test, also where nobody reads what that process prints.
 
 tap_count=0
+cards=$ZR_BUILDDIR/tests/doubles/.libs/cards.so
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/zeroth-test.XXXXXX") || exit 99
 reports=
 if [ -n "$ZR_SANITIZE" ]; then

@@ -39,32 +39,31 @@ static inline int dev_is_cpu(void)
 }
 
 /* Options of device/cpu; of another its memory, and no variant but the first. */
-static inline int dev_set(struct dev *d, const char *isa, const char *memory, const char *separate)
+static inline int dev_set(struct dev *d, const char *isa, const char *memory)
 {
 	if (!dev_is_cpu() && strcmp(isa, "auto") && strcmp(isa, "scalar"))
 		return ZR_ENOTSUP;
-	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) ||
-			     test_set(d->desc, d->opts, "separate", separate)))
+	if (dev_is_cpu() && test_set(d->desc, d->opts, "isa", isa))
 		abort();
 	if (test_set(d->desc, d->opts, "memory", memory))
 		abort();
 	return 0;
 }
 
-/* The code of create or of what came before it; close it either way. memory: the option, and
- * whether it is separate. */
+/* The code of create or of what came before it; close it either way. memory: the option. apart:
+ * not of device/cpu, but of the double of cards. */
 static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *memory,
-				  const char *separate)
+				  int apart)
 {
 	char name[64];
 	int rc;
 	memset(d, 0, sizeof *d);
 	d->h = test_host(workers);
 	snprintf(name, sizeof name, "device/%s", dev_id());
-	d->desc = test_plugin(name);
+	d->desc = apart && dev_is_cpu() ? test_plugin_cards() : test_plugin(name);
 	d->v = test_iface(d->desc, "zr.device/1");
 	d->opts = test_options(d->desc);
-	rc = dev_set(d, isa, memory, separate);
+	rc = dev_set(d, isa, memory);
 	if (rc)
 		return rc;
 	rc = test_create(d->h, d->desc, d->opts, &d->inst);
@@ -75,7 +74,7 @@ static inline int dev_open_memory(struct dev *d, int workers, const char *isa, c
 
 static inline int dev_open(struct dev *d, int workers, const char *isa)
 {
-	return dev_open_memory(d, workers, isa, "auto", "no");
+	return dev_open_memory(d, workers, isa, "auto", 0);
 }
 
 static inline void dev_close(struct dev *d)

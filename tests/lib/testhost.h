@@ -32,6 +32,8 @@ void test_file_limit(int64_t bytes);
 /* The first descriptor of "role/id": $ZR_TEST_PLUGINS/role/id.so, or in the build directory
  * ./plugins/role/.libs/id.so. Loaded once, never unloaded. */
 const struct zr_desc *test_plugin(const char *name);
+/* The same of tests/doubles/cards.c. */
+const struct zr_desc *test_plugin_cards(void);
 /* Every descriptor of the file, ending with NULL. */
 const struct zr_desc *const *test_plugin_all(const char *name);
 /* The function table of an interface of a descriptor, or NULL. */

@@ -2,6 +2,7 @@
  *
  * testplugin.c - plugins for tests: loading by name, and options from their table's texts.
  */
+#include "cards.h"
 #include "testhost.h"
 
 #include <dlfcn.h>
@@ -15,12 +16,21 @@ static void broken(const char *what, const char *name)
 	abort();
 }
 
+static const struct zr_desc *const *descs_of(const char *path)
+{
+	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!so)
+		broken(dlerror(), path);
+	const struct zr_entry *entry = dlsym(so, "zr_plugin_entry_v1");
+	if (!entry || entry->magic != ZR_MAGIC || entry->abi_major != ZR_ABI_MAJOR)
+		broken("has no entry of this ABI", path);
+	return entry->descs;
+}
+
 const struct zr_desc *const *test_plugin_all(const char *name)
 {
 	const char *dir = getenv("ZR_TEST_PLUGINS"), *slash = strchr(name, '/');
-	const struct zr_entry *entry;
 	char path[4096];
-	void *so;
 	if (!slash)
 		broken("is not role/id", name);
 	if (dir && *dir)
@@ -28,13 +38,12 @@ const struct zr_desc *const *test_plugin_all(const char *name)
 	else
 		snprintf(path, sizeof path, "./plugins/%.*s/.libs/%s.so", (int)(slash - name), name,
 			 slash + 1);
-	so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!so)
-		broken(dlerror(), name);
-	entry = dlsym(so, "zr_plugin_entry_v1");
-	if (!entry || entry->magic != ZR_MAGIC || entry->abi_major != ZR_ABI_MAJOR)
-		broken("has no entry of this ABI", path);
-	return entry->descs;
+	return descs_of(path);
+}
+
+const struct zr_desc *test_plugin_cards(void)
+{
+	return descs_of(strchr(cards_option(), '=') + 1)[0];
 }
 
 const struct zr_desc *test_plugin(const char *name)

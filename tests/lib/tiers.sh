@@ -38,7 +38,7 @@ tier() { # tier SECTION PLUGIN: options
 # digest PRECISION MASTER OPTIMIZER GRADIENT PARAMETERS STAGE WORLD ACTIVATION PIECES BUFFERS THREADS [OPTIONS...]
 digest() {
 	local precision=$1 master=$2 optimizer=$3 gradient=$4 param=$5 stage=$6 world=$7 act=$8 pieces=$9 buffers=${10} threads=${11} options
-	options="$(tier optimizer "$3") $(tier gradient "$4") $(tier param "$5") -o device.memory=32M"
+	options="$(tier optimizer "$3") $(tier gradient "$4") $(tier param "$5") -o device.plugin=$cards -o device.memory=32M -o device.separate=no"
 	# Memory that only copies reach, as a GPU's; its own operations cannot reach what is offloaded alone.
 	if [ "$world" = 1 ] || [ "$threads" = 1 ]; then
 		[ "$optimizer" = none ] && [ "$gradient$param" != nonenone ] || options+=" -o device.separate=on"

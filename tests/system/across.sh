@@ -50,7 +50,7 @@ for batch in 1 6; do
 		"$(train on --resume "$scratch/run/checkpoints/step-00000002" -o zero.plugin=stage1 \
 		"${step[@]}" "${state[@]}" "${early[@]}")" "$want"
 	same "$batch slots, all, device memory that only copies reach" "${step[@]}" "${all[@]}" \
-		"${early[@]}" -o device.memory=32M -o device.separate=on
+		"${early[@]}" -o device.memory=32M -o device.plugin="$cards"
 	[ "$batch" = 1 ] || same "$batch slots, all, 2 ranks" "${step[@]}" "${all[@]}" "${early[@]}" -n 2
 	rm -rf "$scratch/on"
 done

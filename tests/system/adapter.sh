@@ -160,7 +160,7 @@ ways() {
 	same 'accumulation on two ranks' -n 2
 	same 'stage3 on three ranks' -n 3 -o zero.plugin=stage3 -o zero.persistence_threshold=0
 	same 'a device that only copies reach' -n 2 -o zero.plugin=stage2 -o device.memory=48M \
-		-o device.separate=yes
+		-o device.plugin="$cards"
 	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
 }

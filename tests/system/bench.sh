@@ -64,7 +64,7 @@ else
 fi
 # A device with memory of its own, which only its operations and copies can touch.
 for subject in adam comm; do
-	ok "$subject on a separate device" bench $subject -n 2 -o device.memory=1G -o device.separate=yes
+	ok "$subject on a separate device" bench $subject -n 2 -o device.memory=1G -o device.plugin="$cards"
 done
 
 # An optimizer without states in 8 bits, and a configuration that does not fit.

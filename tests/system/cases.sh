@@ -13,7 +13,7 @@ head -c 100000 /dev/zero > tokens
 # planned CASE MEMORY [argument]...: the exit code of a plan for a card of so much memory
 planned() {
 	"$ZEROTH" plan "$src/conf/$1.ini" -o data.path=tokens -o data.format=uint16 \
-		-o device.separate=yes -o "device.memory=$2" --memory 256G "${@:3}" > plan 2>&1
+		-o "device.memory=$2" --memory 256G "${@:3}" > plan 2>&1
 	echo $?
 }
 is 'LoRA on 8 B: 24 GB' "$(planned llama3-8b-lora 24G)" 0
@@ -28,7 +28,7 @@ is 'and not one' "$(planned llama3-70b-qlora 24G)" 3
 # received STORE [argument]...: bytes of a step of 70 B from the other rank, with the base kept so
 received() {
 	"$ZEROTH" plan "$src/conf/llama3-70b-qlora.ini" -n 2 -o data.path=tokens -o data.format=uint16 \
-		-o device.separate=yes -o device.memory=200G --memory 1T --card H100 --no-compare --json \
+		-o device.memory=200G --memory 1T --card H100 --no-compare --json \
 		-o "model.store=$1" "${@:2}" | sed -nE 's/^ *"received_bytes": ([0-9]+).*/\1/p'
 }
 nf4=$(received nf4) bf16=$(received auto)
@@ -87,7 +87,7 @@ is 'and not with the base in bf16' "$(in_memory -o model.store=auto)" 3
 small() {
 	trained "$src/conf/$1.ini" -o model.preset= -o "model.path=$golden/llama" -o train.steps=2 \
 		-o data.path=tokens -o data.format=uint16 -o train.sequence_length=13 \
-		-o train.eval_every=0 -o device.separate=yes -o device.memory=64M "${@:2}"
+		-o train.eval_every=0 -o device.plugin="$cards" -o device.memory=64M "${@:2}"
 }
 shape=(-o model.layers= -o model.heads= -o model.kv_heads= -o model.width= -o model.ffn_width=
 	-o model.context= -o model.vocabulary= -o model.rope_theta=)

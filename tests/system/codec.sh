@@ -17,7 +17,7 @@ coded() {
 	ZEROTH=$xored
 	is "I1 $1: same bits" "$(digest fp32 fp32 cpu none "$2" "$3" "$4" keep tiny auto 2 "${@:5}")" "$want"
 	program=$("$xored" plan --program -n "$4" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o zero.plugin="$3" \
-		-o device.memory=32M -o zero.persistence_threshold=0 $(tier optimizer cpu) $(tier param "$2") "${@:5}")
+		-o device.plugin="$cards" -o device.memory=32M -o device.separate=no -o zero.persistence_threshold=0 $(tier optimizer cpu) $(tier param "$2") "${@:5}")
 	ok "$1: gathers are coded" grep -qE 'host +cast +gather' <<<"$program"
 	ZEROTH=$zeroth
 }

@@ -28,7 +28,7 @@ for model in gpt2 llama; do
 	same "$model: stage3 on three ranks" $model.ini -n 3 -o zero.plugin=stage3 \
 		-o zero.persistence_threshold=0
 	same "$model: a device that only copies reach" $model.ini -n 2 -o zero.plugin=stage2 \
-		-o device.memory=48M -o device.separate=yes
+		-o device.memory=48M -o device.plugin="$cards"
 	same "$model: everything on disk" $model.ini -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
 done

@@ -37,7 +37,7 @@ done
 
 # Padding is no drift: of what passes through buffers on its way from the disk to a device it has what was there before.
 rm -rf a
-train a -n 2 -o precision.plugin=bf16 -o zero.plugin=stage0 -o device.memory=32M -o device.separate=on \
+train a -n 2 -o precision.plugin=bf16 -o zero.plugin=stage0 -o device.memory=32M -o device.plugin="$cards" \
 	-o offload.optimizer.plugin=nvme -o offload.optimizer.path=. -o checkpoint.every=3
 is "padding of other bytes is saved" "$? $(cat a/checkpoints/latest)" "0 step-00000003"
 

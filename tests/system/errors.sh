@@ -135,6 +135,12 @@ matched 'a plugin that several are like' 2 "-o zero.plugin=stage4: no zero plugi
 	-o zero.plugin=stage4
 refused 'a key that is renamed' 2 "-o optimizer.moments=8bit: unknown key; did you mean states?" -o optimizer.moments=8bit
 like 'and there it is' "$("$ZEROTH" plugin info optimizer/adamw)" '^ *one of fp32, bf16, 8bit$'
+write '[device]' 'separate = yes'
+refused 'a key that played a card for tests' 2 'c.ini:14: [device] separate: unknown key; leave it out: `memory = SIZE` alone plays a card that only operations and copies reach'
+write
+refused 'another that did, on the command line' 2 \
+	'-o device.host.late_copies=yes: unknown key; leave it out: it served tests alone, and is gone' \
+	-o device.host.plugin=cpu -o device.host.late_copies=yes
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \
 	-o optimizer.plugin=./no.so
 write '[optimizer]' 'plugin = adamw' 'lr = 1' 'betas = 0.9,0.99' 'eps = 1e-8'

@@ -72,7 +72,7 @@ same '4 sequences, more ranks than micro-batches' run -n 3 -o train.micro_batch_
 same 'parameters on disk, activations computed again' run -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 \
 	-o offload.param.plugin=nvme -o offload.param.path=disk -o offload.optimizer.plugin=nvme \
 	-o offload.optimizer.path=disk -o activation.plugin=recompute
-same 'a device that only copies reach' run -o device.memory=48M -o device.separate=yes -o train.micro_batch_size=3
+same 'a device that only copies reach' run -o device.memory=48M -o device.plugin="$cards" -o train.micro_batch_size=3
 same 'gradients that were computed in parts' run -o zero.plugin=stage1 -o offload.gradient.plugin=nvme \
 	-o offload.gradient.path=disk -o train.gradient_part_size=2048
 export MASKED=yes

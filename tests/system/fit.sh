@@ -46,7 +46,7 @@ like 'GPT-2 1558m on 4 x 24 GB: fits at stage 3' "$(run plan "${large[@]}" -o ze
 
 # More activations on a device of its own than state on the host: what is named lies where room is missing.
 like 'too little host memory beside a large device' "$(run plan -o model.layers=12 -o model.width=512 -o model.heads=8 -o model.context=512 \
-	-o train.micro_batch_size=64 -o device.memory=40G -o device.separate=yes -o offload.optimizer.plugin=cpu --memory 256M | text)" \
+	-o train.micro_batch_size=64 -o device.memory=40G -o offload.optimizer.plugin=cpu --memory 256M | text)" \
 	'needs [0-9.]+ MiB of memory \(largest: optimizer state [0-9.]+ MiB\), 256\.0 MiB available; use plugin = nvme instead of cpu .* code 3 $'
 
 # What does not fit is shown and refused, in each form.

@@ -21,7 +21,7 @@ like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --
 like 'also if it is that of [run] rates' "$("$ZEROTH" plan tiny.ini -o run.rates=nowhere 2>&1)" 'nowhere'
 like 'a file of rates that is not there is refused' "$("$ZEROTH" plan --rates none tiny.ini 2>&1)" 'none'
 
-table=$("$ZEROTH" plan -n 4 --card A100 tiny.ini -o device.separate=yes -o device.memory=64M -o model.width=16 -o model.layers=1)
+table=$("$ZEROTH" plan -n 4 --card A100 tiny.ini -o device.memory=64M -o model.width=16 -o model.layers=1)
 is 'the table has four stages and all tiers' "$(grep -cE '^[0-3]      (-|state)' <<< "$table")" 14
 is 'of which none is refused' "$(grep -cE '^[0-3]      (-|state).* (compute|host|copy|store|comm)$' <<< "$table")" 14
 device() { sed -nE "s/^$1      -  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }
@@ -79,7 +79,7 @@ is 'each number of ranks has its own memory' "$many" 3
 # Bytes from other ranks need no rates. The name of a card may be in any case.
 received() {
 	"$ZEROTH" plan --json --scale 8 "$ZR_SRCDIR/conf/llama3-8b.ini" -o data.path=tokens -o data.format=uint16 \
-		-o zero.plugin=stage3 -o device.separate=yes -o device.memory=80G "$@" | grep -o '"received_bytes": [1-9][0-9]*'
+		-o zero.plugin=stage3 -o device.memory=80G "$@" | grep -o '"received_bytes": [1-9][0-9]*'
 }
 by_card=$(received --card h100)
 is 'without rates a rank receives as much' "$(received)" "$by_card"
@@ -90,7 +90,7 @@ like 'comm/planned trains nothing' "$(trained tiny.ini -n 2 -o comm.plugin=plann
 # What ranks send is moved and added by as many instructions, however many ranks there are: also if
 # their blocks are more than host memory has room for.
 instructions() {
-	"$ZEROTH" plan -n "$1" --program --memory 1T tiny.ini -o device.separate=yes \
+	"$ZEROTH" plan -n "$1" --program --memory 1T tiny.ini \
 		-o device.memory=64M -o train.train_batch_size=auto \
 		-o train.gradient_accumulation_steps=2 \
 		-o train.communication_data_type="$2" | grep -c '^ '
@@ -112,7 +112,7 @@ while read -r line; do
 	*=*) overrides+=(-o "$section.${line%% =*}=${line#*= }") ;;
 	esac
 done < <(sed '1,/^; in place/d' fits)
-like 'its INI plans within it' "$("$ZEROTH" plan -n 2 tiny.ini "${overrides[@]}" -o device.separate=yes -o device.memory=900K 2>&1)" '^fits: '
+like 'its INI plans within it' "$("$ZEROTH" plan -n 2 tiny.ini "${overrides[@]}" -o device.memory=900K 2>&1)" '^fits: '
 fit --device 20K > fits
 is 'nothing fits 20 KiB: exit code' "$?" 3
 like 'adapters were tried' "$(cat fits)" '^with LoRA on a base in 4 bits'

@@ -51,7 +51,7 @@ done <<END
 4 -o zero.plugin=hpz -o zero.persistence_threshold=0 -o boot.ranks_per_node=2
 4 -o zero.plugin=mics -o zero.persistence_threshold=0 -o boot.ranks_per_node=2
 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 $far -o offload.param.plugin=nvme -o offload.param.path=disk
-1 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o device.memory=32M -o device.separate=yes -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu
+1 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o device.memory=32M -o device.plugin=$cards -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu
 4 -o zero.plugin=hpz -o zero.persistence_threshold=0 -o boot.ranks_per_node=2 $far -o offload.param.plugin=nvme -o offload.param.path=disk
 1 $far -o offload.gradient.plugin=nvme -o offload.gradient.path=disk -o zero.plugin=stage2
 2 -o activation.plugin=recompute -o device.threads=2

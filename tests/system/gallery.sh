@@ -14,7 +14,7 @@ gallery_texts
 
 # planned NAME MEMORY ARGUMENT...: the exit code of a plan for cards of so much memory
 planned() {
-	"$ZEROTH" plan --no-compare "$gallery/$1.ini" -o device.separate=yes -o "device.memory=$2" "${@:3}" \
+	"$ZEROTH" plan --no-compare "$gallery/$1.ini" -o "device.memory=$2" "${@:3}" \
 		> plan 2>&1
 	echo $?
 }

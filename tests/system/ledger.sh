@@ -34,7 +34,7 @@ choose() {
 		if [ "$choice" = nvme ]; then
 			one_of yes no; set -- "$@" -o offload.optimizer.path=disk -o offload.optimizer.checksums="$choice"
 		fi
-		one_of yes no; set -- "$@" -o device.separate="$choice"
+		one_of yes no; set -- "$@" -o device.plugin="$cards" -o device.separate="$choice"
 		one_of cpu nvme none
 		if [ $stage = 3 ] && [ "$choice" != none ]; then
 			set -- "$@" -o offload.param.plugin="$choice"

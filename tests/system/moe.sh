@@ -56,7 +56,7 @@ train threads "${from[@]}" -o device.threads=3
 same "threads" threads mixtral
 train four "${from[@]}" -n 4 -o zero.plugin=stage1
 same "four ranks, stage 1" four mixtral
-train kept "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=offload -o activation.keep=1 -o device.memory=64M -o device.separate=yes
+train kept "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=offload -o activation.keep=1 -o device.memory=64M -o device.plugin="$cards"
 same "a device of its own, activations fetched back" kept mixtral
 train plain -o model.path="$golden/mixtral"
 is "without these losses there is no value of them" "$(aux plain)" ''

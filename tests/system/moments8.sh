@@ -111,6 +111,11 @@ sed -i 's/^states = /moments = /' former/config.ini
 is 'the configuration of a run has moments now' "$(grep -c '^moments = 8bit' former/config.ini)" 1
 is 'and the run samples as before' "$("$ZEROTH" sample former -n 8 2>&1)" "$(cat sampled)"
 
+# ---- from before separate and late_copies of device/cpu went ----
+sed -i '/^\[device\]/a separate = no ; default\nlate_copies = yes' former/config.ini
+is 'the configuration of a run has both now' "$(grep -cE '^(separate|late_copies) = ' former/config.ini)" 2
+is 'and the run samples as before, too' "$("$ZEROTH" sample former -n 8 2>&1)" "$(cat sampled)"
+
 # ---- learning ----
 last() { train run adamw 1 -o train.steps=60 "$@"; awk '$1 == "loss" { print $4 }' run.out; }
 wide=$(last -o optimizer.states=fp32) narrow=$(last)

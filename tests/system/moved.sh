@@ -31,7 +31,15 @@ warned() {
 host=$(train host)
 like "trains" "$host" '^digest: '
 limited="-o device.memory=64M"
-separate="-o device.memory=64M -o device.separate=yes"
+separate="-o device.memory=64M -o device.plugin=$cards"
+program() {
+	"$ZEROTH" plan --program -n 2 "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o zero.plugin=stage3 \
+		-o zero.persistence_threshold=0 -o offload.optimizer.plugin=cpu "$@"
+}
+card=$(program $limited)
+like "device/cpu plays a card: state is copied to it and back" "$card" ' copy  '
+is "its program is that of a card which only operations and copies reach" "$card" "$(program $separate)"
+ok "and another than that of a card which the host reaches" test "$card" != "$(program $separate -o device.separate=no)"
 is "I1: on a separate device" "$(train far $separate -o offload.optimizer.plugin=cpu)" "$host"
 quiet "to a device with a memory of its own" host "$host" $limited
 quiet "to a separate one" host "$host" $separate

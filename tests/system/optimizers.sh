@@ -45,15 +45,15 @@ for optimizer in lamb muon; do
 		one_in 2 && is "I1 $optimizer, $precision: stage 3 on 2 ranks, 2 threads" "$(digest $optimizer 2 "$@" "${split[@]}" -o device.threads=2)" "$one"
 		one_in 2 && is "I1 $optimizer, $precision: everything on disk, in pieces" "$(digest $optimizer 1 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
 		one_in 2 && is "I1 $optimizer, $precision: on a separate device, 3 ranks" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 \
-			-o device.memory=32M -o device.separate=yes)" "$one"
+			-o device.memory=32M -o device.plugin="$cards")" "$one"
 		one_in 2 && is "I1 $optimizer, $precision: on disk, 3 ranks" "$(digest $optimizer 3 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
 	done
 	one_in 2 && is "I1 $optimizer, bf16: the master in two halves" "$(digest $optimizer 2 "$@" "${split[@]}" -o precision.master=split)" "$one"
 	one_in 2 && is "I1 $optimizer, bf16: the master in two halves, beside a separate device" "$(digest $optimizer 2 "$@" "${split[@]}" \
-		-o precision.master=split -o device.memory=32M -o device.separate=yes -o offload.optimizer.plugin=cpu)" "$one"
+		-o precision.master=split -o device.memory=32M -o device.plugin="$cards" -o offload.optimizer.plugin=cpu)" "$one"
 done
 # Products of the device have other bits than those of the host: whole matrices are computed by the device, wherever state lies.
-apart=(-o device.memory=32M -o device.separate=yes -o device.isa=scalar)
+apart=(-o device.memory=32M -o device.plugin="$cards" -o device.isa=scalar)
 for precision in fp32 bf16; do
 	set -- "${apart[@]}" -o precision.plugin=$precision
 	one=$(digest muon 1 "$@")

@@ -103,7 +103,7 @@ mkdir disk
 all=()
 for what in optimizer gradient param; do all+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=$work/disk"); done
 stage3=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
-apart=(-o device.memory=32M -o device.separate=yes)
+apart=(-o device.memory=32M -o device.plugin="$cards")
 
 run() { # ID RANKS [-o ...]: prints the digest
 	local id=$1 ranks=$2

@@ -133,7 +133,7 @@ same 'accumulation on two ranks' -o train.epochs=1.25 -n 2
 same 'stage3 on three ranks' -o train.epochs=1.25 -n 3 -o zero.plugin=stage3 \
 	-o zero.persistence_threshold=0
 same 'a device that only copies reach' -o train.epochs=1.25 -n 2 -o zero.plugin=stage2 \
-	-o device.memory=48M -o device.separate=yes
+	-o device.memory=48M -o device.plugin="$cards"
 same 'everything on disk' -o train.epochs=1.25 -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 	-o activation.plugin=recompute
 train -o train.steps=5 -o checkpoint.every=5 -n 2 > first

@@ -35,7 +35,7 @@ for type in fp32 bf16; do
 	PERSISTENT=stay train $type-stay -o precision.plugin=$type
 	is "$type: but not where they stay 0" "$(digest $type-stay)" "$(digest $type-without)"
 	for how in '2 stage0' '2 stage1' '3 stage2' '2 stage3' '4 stage3' '1 stage0 -o activation.plugin=recompute' \
-		'2 stage3 -o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk' '2 stage2 -o device.separate=yes -o device.memory=32M'; do
+		'2 stage3 -o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk' "2 stage2 -o device.plugin=$cards -o device.memory=32M"; do
 		read -r n stage more <<< "$how"
 		one_in 4 || continue
 		# shellcheck disable=SC2086
@@ -67,7 +67,7 @@ is 'lora: the same numbers' "$(numbers lora-2/checkpoints/step-00000003)" "$(num
 like 'lora: and there are some' "$(numbers lora-1/checkpoints/step-00000003)" '[0-9a-f]{16}'
 
 # A device whose memory the host does not reach has the numbers twice.
-train apart -n 2 -o device.separate=yes -o device.memory=32M -o checkpoint.every=3
+train apart -n 2 -o device.plugin="$cards" -o device.memory=32M -o checkpoint.every=3
 train alike -n 2 -o checkpoint.every=3
 is 'apart: checkpoints are the same' "$(cd apart/checkpoints/step-00000003 && sha256sum *.safetensors)" \
 	"$(cd alike/checkpoints/step-00000003 && sha256sum *.safetensors)"

@@ -11,7 +11,7 @@
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 build watchdevice watched
 build devcomm
-far=(-o device.plugin="$scratch/watched.so" -o device.memory=32M -o device.separate=yes)
+far=(-o device.plugin="$scratch/watched.so" -o device.memory=32M)
 
 train() { # train OPTIONS...
 	rm -rf "${scratch:?}/run"

@@ -46,9 +46,9 @@ for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 bf16) fp16; do
 	set -- "$@" -o device.threads=1 -o activation.plugin=offload
 	one_in 2 && is "I1 $precision: activations on disk" "$(digest "$@" $disk)" "$one"
 	one_in 2 && is "I1 $precision: activations on disk, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $disk)" "$one"
-	one_in 2 && is "I1 $precision: activations on the host" "$(digest "$@" $host -o device.separate=yes)" "$one"
+	one_in 2 && is "I1 $precision: activations on the host" "$(digest "$@" $host -o device.plugin="$cards")" "$one"
 	one_in 2 && is "I1 $precision: activations on the host without a section" "$(digest "$@" -o device.memory=32M)" "$one"
-	one_in 2 && is "I1 $precision: activations on disk beside a separate device" "$(digest "$@" $disk -o device.memory=32M -o device.separate=yes \
+	one_in 2 && is "I1 $precision: activations on disk beside a separate device" "$(digest "$@" $disk -o device.memory=32M -o device.plugin="$cards" \
 		-o activation.keep=1)" "$one"
 	one_in 2 && is "I1 $precision: recompute every=2 from outputs on the host, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $host \
 		-o activation.plugin=recompute -o activation.every=2 -o activation.outputs=offload)" "$one"
@@ -66,7 +66,7 @@ for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 fp16) bf16; do
 	one_in 2 && is "I1 llama, $precision: recompute, stage2, 4 ranks" "$(digest "$@" -n 4 -o zero.plugin=stage2 -o device.threads=1 \
 		-o activation.plugin=recompute -o activation.every=2)" "$one"
 	one_in 2 && is "I1 llama, $precision: activations on the host beside a separate device" "$(digest "$@" -o activation.plugin=offload $host \
-		-o device.separate=yes)" "$one"
+		-o device.plugin="$cards")" "$one"
 done
 is "I5: nothing is left on disk" "$(ls "$scratch/disk")" ""
 for isa in scalar avx2 avx512 avx512bf16 amx; do

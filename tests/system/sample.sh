@@ -17,7 +17,7 @@ sample() { "$ZEROTH" sample "$@" 2>&1; }
 text=$(sample run -n 150 -t 1 -k 0 -p 'line 12')
 is 'the cache changes no token' "$(sample run -n 150 -t 1 -k 0 -p 'line 12' --no-cache)" "$text"
 is 'nor on a device of its own memory' \
-	"$(sample run -n 150 -t 1 -k 0 -p 'line 12' -o device.separate=yes -o device.memory=64M)" \
+	"$(sample run -n 150 -t 1 -k 0 -p 'line 12' -o device.plugin="$cards" -o device.memory=64M)" \
 	"$text"
 is 'a prompt longer than the window' \
 	"$(sample run -n 9 -p "$(head -c 100 text)")" \

@@ -57,7 +57,7 @@ choose_cycle() {
 	[ "$par$opt$precision" != "${par}nonefp32" ] || par=none # the master would stay behind
 	[ "$optimizer" != cpu_adam ] || [ "$opt" != none ] || separate=no
 	what=(-n "$world" -o zero.plugin="$stage" -o device.threads="$threads" -o checkpoint.every="$every"
-		-o checkpoint.async="$async" -o checkpoint.keep="$keep" -o activation.plugin="$act" -o device.memory=32M
+		-o checkpoint.async="$async" -o checkpoint.keep="$keep" -o activation.plugin="$act" -o device.plugin="$cards" -o device.memory=32M -o device.separate=no
 		-o zero.sub_group_size="$pieces")
 	tier optimizer "$opt"
 	tier gradient "$grad"

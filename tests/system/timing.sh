@@ -155,7 +155,7 @@ rank 0 | compute host store
 h.0 h.1 ln_f wte
 accumulate call layer optimize read secure write"
 is 'I1: a device that is waited for after each operation' "$(trained tiny.ini "${on[@]}" -o run.trace=1-6 -o device.memory=32M \
-	-o device.separate=yes -o device.late_copies=yes; parts run)" "$plain
+	-o device.plugin="$cards" -o device.late_copies=yes; parts run)" "$plain
 6 forward backward reduce optimizer boundary data"
 for text in 0 1,2 3-2 x 4- 1-2-3 99999999999999999999; do
 	is "trace = $text" "$(trained tiny.ini -o run.trace="$text")" \

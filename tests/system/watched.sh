@@ -13,8 +13,7 @@ build watchdevice watched
 train() {
 	rm -rf "${scratch:?}/run"
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" -o train.eval_every=0 \
-		-o train.train_batch_size=4 -o device.threads=1 -o device.plugin="$scratch/watched.so" -o device.memory=32M \
-		-o device.separate=yes "$@" 2>&1
+		-o train.train_batch_size=4 -o device.threads=1 -o device.plugin="$scratch/watched.so" -o device.memory=32M "$@" 2>&1
 }
 
 # fails NAME "OPERATION N" PATTERN OPTIONS...
@@ -55,7 +54,7 @@ moves() {
 	is "$1: folds meanwhile" "$(beside fold)" "$3"
 }
 
-here=(-o device.plugin=cpu -o device.memory=auto -o device.separate=no)
+here=(-o device.plugin=cpu -o device.memory=auto)
 fp32=$(train "${here[@]}" | tail -n 1)
 bf16=$(train "${here[@]}" -o precision.plugin=bf16 | tail -n 1)
 local=$(train "${here[@]}" -n 2 -o zero.plugin=stage2 -o train.reduction=local | tail -n 1)

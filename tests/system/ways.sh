@@ -19,7 +19,7 @@ train() {
 	"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" -o train.eval_every=0 \
 		-o train.train_batch_size=4 -o train.steps=2 -o model.layers=6 -o device.threads=1 "$@" 2>&1
 }
-watched=(-o device.plugin="$scratch/watchways.so" -o device.memory=32M -o device.late_copies=yes)
+watched=(-o device.plugin="$scratch/watchways.so" -o device.memory=32M -o device.separate=no -o device.late_copies=yes)
 blind="-o device.separate=yes" wide="-o precision.master=fp32"
 split="-o zero.plugin=stage3 -o zero.persistence_threshold=0"
 state="-o offload.optimizer.plugin=cpu"

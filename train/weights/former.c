@@ -8,18 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECTION "[optimizer" /* and its groups */
-#define FORMER  "moments"
-#define NOW     "states"
+#define FORMER "moments"
+#define NOW    "states"
 
-/* How lines of these sections begin that are written otherwise now, up to a blank or their end.
- * Those of 8 bits have `states = 8bit` among the keys that a run writes. */
+/* How lines of these sections, their groups and hosts begin that are written otherwise now, up to a
+ * blank or their end; NULL: the line is gone. Those of 8 bits have `states = 8bit` among the keys
+ * that a run writes. What a device did with its two keys were checks for tests. */
 static const struct {
-	const char *former, *now;
+	const char *section, *former, *now;
 } lines[] = {
-	{ FORMER, NOW },
-	{ "plugin = adamw8", "plugin = adamw" },
-	{ "plugin = lion8", "plugin = lion" },
+	{ "[optimizer", FORMER, NOW },
+	{ "[optimizer", "plugin = adamw8", "plugin = adamw" },
+	{ "[optimizer", "plugin = lion8", "plugin = lion" },
+	{ "[device", "separate", NULL },
+	{ "[device", "late_copies", NULL },
 };
 
 void zr_former_settings(json_t *saved, const json_t *here)
@@ -42,13 +44,27 @@ void zr_former_settings(json_t *saved, const json_t *here)
 	}
 }
 
+static size_t length(const char *line)
+{
+	const size_t n = strcspn(line, "\n");
+	return n + (line[n] == '\n');
+}
+
+static int begins(const char *line, const char *with)
+{
+	return !strncmp(line, with, strlen(with));
+}
+
 /* Appends what a line begins with now; how many bytes of the line that was. */
-static size_t renamed(const char *line, char **to)
+static size_t renamed(const char *section, const char *line, char **to)
 {
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		const size_t n = strlen(lines[i].former);
-		if (strncmp(line, lines[i].former, n) || !strchr(" \n", line[n]))
+		if (!begins(section, lines[i].section) || !begins(line, lines[i].former) ||
+		    !strchr(" \n", line[n]))
 			continue;
+		if (!lines[i].now)
+			return length(line);
 
 		*to = stpcpy(*to, lines[i].now);
 		return n;
@@ -60,24 +76,19 @@ static size_t renamed(const char *line, char **to)
 char *zr_former_text(const char *ini)
 {
 	char *text = malloc(strlen(ini) + 1), *to = text;
-	int inside = 0;
+	const char *section = "";
 	size_t some = 0;
 
 	while (text && *ini) {
 		if (*ini == '[')
-			inside = !strncmp(ini, SECTION, strlen(SECTION));
+			section = ini;
 
-		if (inside) {
-			const size_t begins = renamed(ini, &to);
-			some += begins;
-			ini += begins;
-		}
-
-		size_t n = strcspn(ini, "\n");
-		n += ini[n] == '\n';
-		memcpy(to, ini, n);
-		to += n;
-		ini += n;
+		const size_t whole = length(ini), done = renamed(section, ini, &to);
+		const size_t rest = whole - done;
+		memcpy(to, ini + done, rest);
+		to += rest;
+		ini += whole;
+		some += done;
 	}
 
 	if (text)

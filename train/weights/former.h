@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * former.h - names that were others when a run or a checkpoint was written: `moments` of an
- * optimizer is `states` now, adamw8 and lion8 are adamw and lion with states = 8bit. [main]
+ * optimizer is `states` now, adamw8 and lion8 are adamw and lion with states = 8bit; `separate` and
+ * `late_copies` of a device are gone. [main]
  */
 #ifndef ZR_TRAIN_WEIGHTS_FORMER_H
 #define ZR_TRAIN_WEIGHTS_FORMER_H

@@ -15,7 +15,6 @@ struct opts {
 	int64_t threads;
 	int32_t isa;
 	uint64_t memory; /* 0: no limit */
-	uint8_t separate, late_copies;
 };
 
 /* ZR_CPU_SCALAR ... */
@@ -28,15 +27,9 @@ static const struct zr_opt cpu_opts[] = {
 		    "Vector instructions to use; auto takes the widest that processor and system "
 		    "support, but not avx512bf16 on processors of Intel, where avx512 is faster."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
-	       "Plays a device with so much memory of its own per rank; auto is 0: device and host "
+	       "Plays a card with so much memory of its own per rank, as if only operations and "
+	       "copies reached it: plans are those of such a card. auto is 0: device and host "
 	       "memory are one, without a limit."),
-	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Plays a device whose memory operations and copies alone can touch, and whose "
-	       "operations touch no other: what else does, faults. Copies beside computing are "
-	       "refused where host memory is not pinned."),
-	ZR_OPT(struct opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Lets a played device copy at the last moment what could be copied beside "
-	       "computing: finds what looks too early."),
 };
 
 /* ---- options --------------------------------------------------------------------- */
@@ -72,16 +65,6 @@ static int check(const struct zr_host *h, const void *opts)
 		return zr_fail(h, ZR_EINVAL,
 			       "isa = %s: this machine lacks %s; take isa = %s or auto",
 			       isa_choices[o->isa], missing, isa_choices[zr_cpu_best()]);
-	if (o->late_copies && !o->memory)
-		return zr_fail(
-			h, ZR_EINVAL,
-			"late_copies = yes needs a device with memory of its own: give memory = "
-			"BYTES");
-	if (o->separate && !o->memory)
-		return zr_fail(
-			h, ZR_EINVAL,
-			"separate = yes needs a device with memory of its own: give memory = "
-			"BYTES");
 	return ZR_OK;
 }
 
@@ -90,26 +73,18 @@ static int check(const struct zr_host *h, const void *opts)
 static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
-	cpu_pinned_end(d);
-	cpu_arena_close(d);
-	h->release(h, d->late);
 	h->release(h, d->scratch);
 	h->release(h, d);
 }
 
-static int take_memory(struct zr_inst *d, const struct opts *o)
+static int take_scratch(struct zr_inst *d)
 {
 	d->scratch_bytes = (uint64_t)d->workers * CPU_SCRATCH + CPU_SPLIT;
 	d->scratch = d->h->alloc(d->h, d->scratch_bytes, "workspace");
-	if (!d->scratch)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
-			       (unsigned long long)d->scratch_bytes);
-
-	if (o->late_copies)
-		d->late = d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace");
-	if (o->late_copies && !d->late)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for a list of copies");
-	return cpu_arena_open(d, o->memory, o->separate);
+	if (d->scratch)
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
+		       (unsigned long long)d->scratch_bytes);
 }
 
 static void fill_ops(struct zr_inst *d)
@@ -123,7 +98,6 @@ static void fill_ops(struct zr_inst *d)
 		.native = &d->native,
 		.elementwise = cpu_elementwise,
 	};
-	cpu_separate_fill(&d->separate_ops, d);
 }
 
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
@@ -139,7 +113,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->isa = o->isa;
 	d->native = (struct zr_native){ .size = sizeof d->native, .api = ZR_NATIVE_HOST };
 	d->workers = h->workers;
-	rc = take_memory(d, o);
+	d->limit = o->memory;
+	rc = take_scratch(d);
 	if (rc) {
 		destroy(d);
 		return rc;
@@ -152,31 +127,35 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 /* ---- interface ------------------------------------------------------------------- */
 
-static uint64_t memory_of_machine(const struct zr_inst *d)
+/* What the played card has, or this rank's part of what the machine has. */
+static uint64_t memory_of(const struct zr_inst *d)
 {
+	if (d->limit)
+		return d->limit;
+
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
-	return page * pages / (uint64_t)(d->h->local_world > 0 ? d->h->local_world : 1);
+	uint64_t bytes = page * pages;
+	if (d->h->local_world > 1)
+		bytes /= (uint64_t)d->h->local_world;
+	return bytes;
 }
 
 static int info(struct zr_inst *d, struct zr_device_info *i)
 {
-	const struct cpu_arena *a = &d->arena;
-	uint32_t size = i->size;
+	const uint32_t size = i->size, unified = !d->limit;
 	*i = (struct zr_device_info){ .size = size,
-				      .unified = !a->limit,
+				      .unified = unified,
 				      .name = "cpu",
-				      .memory = a->limit ? a->limit : memory_of_machine(d),
+				      .memory = memory_of(d),
 				      .scratch = d->scratch_bytes,
-				      .host_access = !a->span,
-				      .host_ops = !a->span };
+				      .host_access = unified,
+				      .host_ops = unified };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
 }
 
 static const struct zr_ops *ops(struct zr_inst *d)
 {
-	if (d->arena.span)
-		return &d->separate_ops;
 	return &d->ops;
 }
 
@@ -187,13 +166,17 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 	return ZR_OK;
 }
 
-static const struct zr_device_v1 device = { sizeof device,  0,
-					    info,           ops,
-					    cpu_mem_alloc,  cpu_mem_free,
-					    cpu_copy,       wait_stream,
-					    cpu_copy_start, cpu_copy_wait,
-					    NULL,           cpu_mem_pin,
-					    cpu_mem_unpin,  cpu_copy_start };
+/* A processor needs no pinned memory. */
+static const struct zr_device_v1 device = { .size = sizeof device,
+					    .info = info,
+					    .ops = ops,
+					    .mem_alloc = cpu_mem_alloc,
+					    .mem_free = cpu_mem_free,
+					    .copy = cpu_copy,
+					    .sync = wait_stream,
+					    .copy_start = cpu_copy_start,
+					    .copy_wait = cpu_copy_wait,
+					    .copy_now = cpu_copy_start };
 
 PLUGIN(device, "cpu", &device, .version = "0.1.0",
        .summary = "The processor: AVX-512, AVX2 or scalar kernels.",

@@ -163,52 +163,21 @@ static void choose_loops(struct job *j)
 	j->measure = j->e->measure[isa];
 }
 
-/* A device with a memory of its own is asked with its own addresses. */
-static int translate(struct zr_inst *d, struct zr_opt_step *s, struct zr_elementwise *e,
-		     struct zr_buf *state)
+int cpu_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e)
 {
-	const void **at[ZR_ELEMENTWISE_STATES + 5] = {
-		(const void **)&s->master.data, (const void **)&s->grad.data,
-		(const void **)&s->lowp.data,   (const void **)&s->partials,
-		(const void **)&e->sums,
-	};
-	uint32_t n = 5;
-	memcpy(state, s->state, s->n_state * sizeof *state);
-	s->state = state;
-	for (uint32_t i = 0; i < s->n_state; i++)
-		at[n++] = (const void **)&state[i].data;
-	for (uint32_t i = 0; i < n; i++) {
-		const void *real = cpu_real(d, *at[i]);
-		if (*at[i] && real == *at[i])
-			return zr_fail(d->h, ZR_EINVAL,
-				       "%s: memory of an elementwise update is not of this device, "
-				       "which is separate",
-				       e->name);
-
-		*at[i] = real;
-	}
-	return ZR_OK;
-}
-
-int cpu_elementwise(const struct zr_opt_step *given, const struct zr_elementwise *e)
-{
-	struct zr_inst *d = (struct zr_inst *)((char *)(uintptr_t)given->native -
-					       offsetof(struct zr_inst, native));
-	struct zr_buf state[ZR_ELEMENTWISE_STATES];
-	struct zr_opt_step s = *given;
+	struct zr_inst *d =
+		(struct zr_inst *)((char *)(uintptr_t)s->native - offsetof(struct zr_inst, native));
 	struct zr_elementwise own = { 0 };
-	struct job j = { .d = d, .s = &s, .e = &own, .k = e->k };
-	int rc = zr_check_elementwise(d->h, given, e);
-	memcpy(&own, e, e->size < sizeof own ? e->size : sizeof own);
-	if (!rc && d->arena.span)
-		rc = translate(d, &s, &own, state);
+	struct job j = { .d = d, .s = s, .e = &own, .k = e->k };
+	int rc = zr_check_elementwise(d->h, s, e);
 	if (rc)
 		return rc;
 
+	memcpy(&own, e, e->size < sizeof own ? e->size : sizeof own);
 	choose_loops(&j);
 	if (!own.sums)
 		return update(&j);
 
-	cpu_parallel(d, cpu_ceil_div((int64_t)s.n_seg, SEGMENTS), measure_item, &j);
+	cpu_parallel(d, cpu_ceil_div((int64_t)s->n_seg, SEGMENTS), measure_item, &j);
 	return ZR_OK;
 }

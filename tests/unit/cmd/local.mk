@@ -45,7 +45,7 @@ TESTS += %D%/t_report
 %C%_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_run_LDADD = train/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
 
-%C%_t_sample_SOURCES = %D%/t_sample.c
+%C%_t_sample_SOURCES = %D%/t_sample.c tests/lib/cards.h
 %C%_t_sample_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_sample_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_sample_LDADD = cmd/libcmd.la train/librun.la files/tokenizer/libtokenizer.la core/libcore.la \

@@ -12,6 +12,7 @@
 
 #include "cmd/sample/draw.h"
 #include "core/session.h"
+#include "tests/lib/cards.h"
 #include "tests/lib/sanitize.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -253,12 +254,8 @@ static void logits_have_the_bits_of_a_whole_forward(const char *model, const cha
 					     "precision.plugin=fp16" };
 	for (int i = 0; i < 3; i++)
 		for (int t = 0; has_isa(isas[i]) && t < 3; t++) {
-			const char *more[] = { isas[i],
-					       types[t],
-					       model,
-					       heads,
-					       "device.separate=yes",
-					       "device.memory=64M" };
+			const char *more[] = { isas[i], types[t],       model,
+					       heads,   cards_option(), "device.memory=64M" };
 			int all = i == 2 && t; /* the scalar kernels take their time */
 			if (sanitized() && t != (i < 2))
 				continue;

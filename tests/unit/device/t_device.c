@@ -67,15 +67,15 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 /* ---- memory ---- */
 
 struct kind {
-	const char *memory, *separate;
+	const char *memory;
+	int apart; /* from what is not an operation or a copy */
 };
-static struct kind unified = { "auto", "no" }, limited = { "128M", "no" },
-		   separate = { "128M", "yes" };
+static struct kind unified = { "auto", 0 }, limited = { "128M", 0 }, separate = { "128M", 1 };
 
 static int open_kind(struct dev *d, int workers, const char *isa, void **state)
 {
 	const struct kind *k = *state;
-	return dev_open_memory(d, workers, isa, k->memory, k->separate);
+	return dev_open_memory(d, workers, isa, k->memory, k->apart);
 }
 
 static void must(const struct dev *d, int rc)
@@ -111,8 +111,8 @@ static void create_reports_its_scratch_and_returns_all_when_refused(void **state
 	/* others hold it in memory of their own */
 	assert_true(info.scratch > 0 && (info.scratch <= held || !dev_is_cpu()));
 	assert_int_equal(info.unified, *state == &unified);
-	assert_int_equal(info.host_access, *state != &separate);
-	assert_int_equal(info.host_ops, *state != &separate);
+	assert_int_equal(info.host_access, info.unified);
+	assert_int_equal(info.host_ops, info.unified);
 	if (info.unified)
 		assert_true(info.memory > 1u << 20);
 	else
@@ -373,7 +373,7 @@ int main(void)
 		cmocka_unit_test(auto_takes_the_widest_and_shares_processors),
 		OVER_EACH_KIND(create_reports_its_scratch_and_returns_all_when_refused),
 		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
-		OVER_EACH_KIND(memory_of_others_is_pinned_once_and_given_back),
+		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
 		OVER_EACH_KIND(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER_EACH_KIND(I3_operations_allocate_nothing),
 		OVER_EACH_KIND(every_operation_is_there_and_unknown_types_are_refused),

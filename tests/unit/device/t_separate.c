@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_separate.c - a played device: its options, its limit, and that nothing but operations and
- * copies can touch a separate memory, so that a model or an optimizer that works there never does.
+ * t_separate.c - a played card: its limit; and of the double of cards that nothing but operations
+ * and copies can touch its memory, so that a model or an optimizer that works there never does.
  */
 #include "tests/lib/model_fixture.h"
 #include "tests/lib/testdevice.h"
@@ -20,7 +20,7 @@ static struct dev d;
 
 static void open_separate(const char *memory)
 {
-	if (dev_open_memory(&d, 2, "auto", memory, "yes"))
+	if (dev_open_memory(&d, 2, "auto", memory, 1))
 		fail_msg("%s", test_error(d.h));
 }
 
@@ -51,22 +51,24 @@ static void move(void *dst, const void *src, uint64_t bytes)
 
 /* ---- the limit ---- */
 
-static void separate_needs_a_memory(void **state)
+static void without_a_memory_the_double_is_device_cpu(void **state)
 {
+	struct zr_device_info info = { .size = sizeof info };
 	(void)state;
-	assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", "yes"), ZR_EINVAL);
-	assert_non_null(strstr(test_error(d.h), "give memory = BYTES"));
+	assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", 1), ZR_OK);
+	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+	assert_true(info.unified && info.host_access && info.host_ops);
+	*(char *)take(1) = 1;
 	dev_close(&d);
 }
 
 static void limit_is_hard_whatever_the_kind(void **state)
 {
-	static const char *const separate[] = { "no", "yes" };
 	void *a, *b, *none = NULL;
 	int i;
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		assert_int_equal(dev_open_memory(&d, 1, "auto", "100001", separate[i]), ZR_OK);
+		assert_int_equal(dev_open_memory(&d, 1, "auto", "100001", i), ZR_OK);
 		a = take(60000);
 		assert_int_equal(d.v->mem_alloc(d.inst, 40002, ZR_MEM_DEVICE, &none), ZR_EFIT);
 		assert_non_null(strstr(test_error(d.h), "40002 bytes of device memory do not fit: "
@@ -177,7 +179,7 @@ static void host_code_that_touches_separate_memory_faults(void **state)
 	for (how = READ; how <= COPY_BEYOND; how++)
 		assert_int_equal(signal_of(p, bytes, how), SIGSEGV);
 	dev_close(&d);
-	assert_int_equal(dev_open_memory(&d, 1, "auto", "1M", "no"), ZR_OK);
+	assert_int_equal(dev_open_memory(&d, 1, "auto", "1M", 0), ZR_OK);
 	p = take(bytes);
 	for (how = READ; how <= READ_END; how++)
 		assert_int_equal(signal_of(p, bytes, how), 0);
@@ -213,14 +215,12 @@ static void operations_refuse_host_memory(void **state)
 
 static void open_late(const char *memory)
 {
-	dev_open_memory(&d, 1, "auto", memory, "yes");
+	dev_open_memory(&d, 1, "auto", memory, 1);
 	dev_close(&d);
 	d.h = test_host(1);
 	d.opts = test_options(d.desc);
 	assert_int_equal(test_set(d.desc, d.opts, "late_copies", "yes"), 0);
-	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_EINVAL);
 	assert_int_equal(test_set(d.desc, d.opts, "memory", memory), 0);
-	assert_int_equal(test_set(d.desc, d.opts, "separate", "yes"), 0);
 	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_OK);
 }
 
@@ -478,7 +478,7 @@ static void optimizers_touch_nothing_themselves_I1(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(separate_needs_a_memory),
+		cmocka_unit_test(without_a_memory_the_double_is_device_cpu),
 		cmocka_unit_test(limit_is_hard_whatever_the_kind),
 		cmocka_unit_test(freed_memory_is_lent_again_and_zeroed),
 		cmocka_unit_test(host_code_that_touches_separate_memory_faults),

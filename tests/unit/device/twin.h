@@ -77,7 +77,7 @@ static int open_both(void **state)
 	if (id)
 		setenv("ZR_TEST_DEVICE", id, 1);
 	free(id);
-	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "128M", "yes"));
+	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "128M", 1));
 	start = malloc(ROOM);
 	if (!start)
 		return -1;

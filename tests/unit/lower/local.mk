@@ -5,7 +5,7 @@ lower_tests = %D%/t_cut %D%/t_order %D%/t_spans %D%/t_two_comms
 check_PROGRAMS += $(lower_tests)
 TESTS += $(lower_tests)
 
-%C%_t_cut_SOURCES = %D%/t_cut.c $(plan_fixture)
+%C%_t_cut_SOURCES = %D%/t_cut.c tests/lib/cards.h $(plan_fixture)
 %C%_t_cut_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cut_LDADD = core/libcore.la $(CMOCKA_LIBS)
 

@@ -16,6 +16,7 @@
 /* A proof is copied as it is before an instruction: what comes before is proven once. */
 #include "core/lower/verify.c"
 
+#include "tests/lib/cards.h"
 #include "tests/lib/plan_fixture.h"
 #include "tests/lib/sanitize.h"
 
@@ -216,9 +217,8 @@ static int cut_setup(int world, const char *const *options, struct count *c)
 static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 				      "zero.plugin=stage2", "zero.plugin=stage3",
 				      "zero.plugin=hpz",    "zero.plugin=mics" };
-static const char *const memories[][2] = { { "device.threads=1", "device.threads=1" },
-					   { "device.memory=64M", "device.threads=1" },
-					   { "device.memory=64M", "device.separate=yes" } };
+/* One, that of a card that the host reaches, and that of one that it does not reach. */
+#define MEMORIES 3
 static const char *const types[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 static const char *const policies[][2] = { { "activation.plugin=keep", NULL },
 					   { "activation.plugin=recompute", NULL },
@@ -279,11 +279,15 @@ static void tier(struct options *o, const char *what, const char *plugin)
 static void cut_one(int number, struct count *c)
 {
 	struct options o = { 0 };
-	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3),
-	    stage = pick(&k, 6);
+	int k = number, world = 1 + pick(&k, 3), m = pick(&k, MEMORIES), a = pick(&k, 4),
+	    z = pick(&k, 3), stage = pick(&k, 6);
 	add(&o, stages[stage]);
-	add(&o, memories[m][0]);
-	add(&o, memories[m][1]);
+	if (m > 0)
+		add(&o, "device.memory=64M");
+	if (m == 1) {
+		add(&o, cards_option());
+		add(&o, "device.separate=no");
+	}
 	add(&o, policies[a][0]);
 	tier(&o, "activation", policies[a][1]);
 	add(&o, types[pick(&k, 2)]);

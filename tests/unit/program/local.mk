@@ -16,7 +16,7 @@ activation_fixture = %D%/activation_fixture.c %D%/activation_fixture.h $(plan_fi
 %C%_t_activation_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_activation_LDADD = core/libcore.la $(CMOCKA_LIBS)
 
-%C%_t_plan_SOURCES = %D%/t_plan.c $(plan_fixture)
+%C%_t_plan_SOURCES = %D%/t_plan.c tests/lib/cards.h $(plan_fixture)
 %C%_t_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_plan_LDADD = core/libcore.la $(CMOCKA_LIBS)
 

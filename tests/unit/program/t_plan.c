@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/cards.h"
 #include "tests/lib/plan_fixture.h"
 #include "tests/lib/sanitize.h"
 
@@ -94,7 +95,7 @@ struct a_case {
 static struct zr_setup *open_case(const struct a_case *c)
 {
 	char text[4][48];
-	const char *o[17] = { text[0], text[1], text[2], text[3] };
+	const char *o[19] = { text[0], text[1], text[2], text[3] };
 	int n = 4;
 	snprintf(text[0], sizeof *text, "zero.plugin=%s", stage_name[c->stage]);
 	snprintf(text[1], sizeof *text, "precision.plugin=%s", c->size == 4 ? "fp32" : "bf16");
@@ -106,8 +107,11 @@ static struct zr_setup *open_case(const struct a_case *c)
 	o[n++] = c->narrow ? "train.communication_data_type=bf16" :
 			     "train.communication_data_type=auto";
 	o[n++] = c->local ? "train.reduction=local" : "train.reduction=slots";
-	if (c->copies)
+	if (c->copies) {
+		o[n++] = cards_option();
 		o[n++] = "device.memory=1G";
+		o[n++] = "device.separate=no";
+	}
 	if (c->stage >= STAGE3) {
 		o[n++] = "zero.persistence_threshold=0";
 		o[n++] = c->sizes == TINY ? "zero.prefetch_bucket_size=0" :
@@ -359,7 +363,7 @@ static void small_units_stay_whole(void **unused)
 /* What bf16 lacks of fp32, unless an optimizer does not take that, or copies are elsewhere. */
 static void masters_are_split_where_that_is_free(void **unused)
 {
-#define APART "device.separate=yes", "device.memory=1G", "zero.plugin=stage3"
+#define APART "device.memory=1G", "zero.plugin=stage3"
 	static const struct {
 		int bytes;
 		const char *options[8];

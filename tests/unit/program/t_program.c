@@ -219,7 +219,6 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 	for (int i = 0; i < 2 * 2 * 2 * 4; i++) {
 		const char *o[] = { "model.layers=2",
 				    "device.memory=1G",
-				    "device.separate=yes",
 				    "offload.optimizer.plugin=cpu",
 				    "zero.persistence_threshold=0",
 				    "zero.max_live_parameters=1e9",

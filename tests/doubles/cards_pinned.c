@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pinned.c - host memory that copies beside the operations may touch. A processor needs no pinned
- * memory; the list here simulates the driver of a GPU, which keeps a list of pinned ranges and
- * fails if memory is unmapped before it was unpinned.
+ * cards_pinned.c - host memory that copies beside the operations may touch. A processor needs no
+ * pinned memory; the list here simulates the driver of a GPU, which keeps a list of pinned ranges
+ * and fails if memory is unmapped before it was unpinned.
  */
-#include "cpu.h"
+#include "cards.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct cpu_range {
+struct card_range {
 	char *p;
 	uint64_t bytes;
 	int lent; /* by mem_pin; else it is memory of mem_alloc */
-	struct cpu_range *next;
+	struct card_range *next;
 };
 
 static int is_mapped(void *p, uint64_t bytes)
@@ -25,10 +25,10 @@ static int is_mapped(void *p, uint64_t bytes)
 
 static int add(struct zr_inst *d, void *p, uint64_t bytes, int lent)
 {
-	struct cpu_range *r = malloc(sizeof *r);
+	struct card_range *r = malloc(sizeof *r);
 	if (!r)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for a list of pinned memory");
-	*r = (struct cpu_range){ p, bytes, lent, d->pinned };
+	*r = (struct card_range){ p, bytes, lent, d->pinned };
 	d->pinned = r;
 	return ZR_OK;
 }
@@ -36,7 +36,7 @@ static int add(struct zr_inst *d, void *p, uint64_t bytes, int lent)
 /* The bytes of a range that is taken off the list; 0: there is none. */
 static uint64_t drop(struct zr_inst *d, const void *p, int lent)
 {
-	struct cpu_range **link = &d->pinned, *r;
+	struct card_range **link = &d->pinned, *r;
 	uint64_t bytes;
 	while (*link && ((*link)->p != p || (*link)->lent != lent))
 		link = &(*link)->next;
@@ -50,17 +50,17 @@ static uint64_t drop(struct zr_inst *d, const void *p, int lent)
 	return bytes;
 }
 
-int cpu_pinned_add(struct zr_inst *d, void *p, uint64_t bytes)
+int card_pinned_add(struct zr_inst *d, void *p, uint64_t bytes)
 {
 	return add(d, p, bytes, 0);
 }
 
-void cpu_pinned_drop(struct zr_inst *d, const void *p)
+void card_pinned_drop(struct zr_inst *d, const void *p)
 {
 	drop(d, p, 0);
 }
 
-void cpu_pinned_end(struct zr_inst *d)
+void card_pinned_end(struct zr_inst *d)
 {
 	while (d->pinned) {
 		if (d->pinned->lent)
@@ -77,9 +77,9 @@ void cpu_pinned_end(struct zr_inst *d)
 /* Of a separate device, or within one range. */
 static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 {
-	const struct cpu_range *r = d->pinned;
+	const struct card_range *r = d->pinned;
 	uint64_t at;
-	if (cpu_real(d, p) != p)
+	if (card_real(d, p) != p)
 		return ZR_OK;
 
 	for (; r; r = r->next) {
@@ -94,22 +94,17 @@ static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 		(unsigned long long)bytes, (const void *)p);
 }
 
-int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c)
+int card_check_beside(const struct zr_inst *d, const struct card_copy *c)
 {
-	if (!d->arena.span)
-		return ZR_OK;
-
-	int rc = check_end(d, c->dst, (uint64_t)c->bytes);
-	if (rc)
-		return rc;
-	return check_end(d, c->src, (uint64_t)c->bytes);
+	int rc = d->separate ? check_end(d, c->dst, (uint64_t)c->bytes) : ZR_OK;
+	return rc || !d->separate ? rc : check_end(d, c->src, (uint64_t)c->bytes);
 }
 
 /* ---- interface ------------------------------------------------------------------- */
 
-int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
+int card_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 {
-	const struct cpu_range *r = d->pinned;
+	const struct card_range *r = d->pinned;
 	if ((uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE) || !bytes)
 		return zr_fail(d->h, ZR_EINVAL,
 			       "mem_pin: %llu bytes at %p: a range starts a page and is not empty",
@@ -130,7 +125,7 @@ int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 	return add(d, p, bytes, 1);
 }
 
-void cpu_mem_unpin(struct zr_inst *d, void *p)
+void card_mem_unpin(struct zr_inst *d, void *p)
 {
 	uint64_t bytes = drop(d, p, 1);
 	if (!bytes)

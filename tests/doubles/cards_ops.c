@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * separate.c - the operations on a separate memory: each copies its argument struct, turns the
+ * cards_ops.c - the operations on a separate memory: each copies its argument struct, turns the
  * addresses that callers see into those of the memory, and calls the operation itself. Addresses of
- * host memory are refused. All is generated from ops.def.
+ * host memory are refused. All but the updates by a function of one element is generated from
+ * ops.def.
  */
-#include "cpu.h"
+#include "cards.h"
+
+#include <checks.h>
+#include <elementwise.h>
 
 #include <string.h>
 
@@ -15,7 +19,7 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 	for (i = 0; i < n; i++) {
 		void *p, *real;
 		memcpy(&p, (char *)op + at[i], sizeof p); /* pointers of any type */
-		real = cpu_real(d, p);
+		real = card_real(d, p);
 		if (p && real == p)
 			return zr_fail(
 				d->h, ZR_EINVAL,
@@ -46,7 +50,7 @@ _Static_assert(ZR_EXPERTS == 256, "EACH");
 	{                                                                                          \
 		typedef struct zr_op_##arg T;                                                      \
 		static const uint16_t at[] = { POINTERS pointers };                                \
-		const struct zr_ops *real = &ops->dev->ops;                                        \
+		const struct zr_ops *real = ops->dev->cpu_ops;                                     \
 		T op = *given;                                                                     \
 		_Static_assert(sizeof op - offsetof(T, last) - sizeof op.last < sizeof(void *),    \
 			       "struct zr_op_" #arg                                                \
@@ -59,7 +63,7 @@ _Static_assert(ZR_EXPERTS == 256, "EACH");
 #define QUERY(name, arg)                                                                           \
 	static uint64_t separate_##name(const struct zr_ops *ops, const struct zr_op_##arg *op)    \
 	{                                                                                          \
-		const struct zr_ops *real = &ops->dev->ops;                                        \
+		const struct zr_ops *real = ops->dev->cpu_ops;                                     \
 		return real->name(real, op);                                                       \
 	}
 #include <ops.def>
@@ -84,15 +88,61 @@ struct rows {
 _Static_assert(sizeof(struct rows) == sizeof(struct zr_ops),
 	       "struct zr_ops has grown: ops.def lacks its new slots");
 
-void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d)
+/* ---- updates by a function of one element ------------------------------------------ */
+
+static int real_buf(const struct zr_inst *d, const struct zr_elementwise *e, const void **p)
 {
-	*ops = (struct zr_ops){
-		.size = sizeof *ops,
+	const void *real = card_real(d, *p);
+	if (*p && real == *p)
+		return zr_fail(d->h, ZR_EINVAL,
+			       "%s: memory of an elementwise update is not of this device, "
+			       "which is separate",
+			       e->name);
+
+	*p = real;
+	return ZR_OK;
+}
+
+static int card_elementwise(const struct zr_opt_step *given, const struct zr_elementwise *e)
+{
+	const struct zr_inst *d =
+		(const void *)((const char *)given->native - offsetof(struct zr_inst, native));
+	struct zr_buf state[ZR_ELEMENTWISE_STATES];
+	struct zr_opt_step s = *given;
+	struct zr_elementwise own = { 0 };
+	const void **at[ZR_ELEMENTWISE_STATES + 5] = {
+		(const void **)&s.master.data, (const void **)&s.grad.data,
+		(const void **)&s.lowp.data,   (const void **)&s.partials,
+		(const void **)&own.sums,
+	};
+	uint32_t n = 5;
+	int rc = zr_check_elementwise(d->h, given, e);
+	if (rc)
+		return rc;
+
+	memcpy(&own, e, e->size < sizeof own ? e->size : sizeof own);
+	own.size = sizeof own;
+	memcpy(state, s.state, s.n_state * sizeof *state);
+	s.state = state;
+	s.native = d->cpu_ops->native;
+	for (uint32_t i = 0; i < s.n_state; i++)
+		at[n++] = (const void **)&state[i].data;
+	for (uint32_t i = 0; i < n; i++)
+		if ((rc = real_buf(d, e, at[i])))
+			return rc;
+	return d->cpu_ops->elementwise(&s, &own);
+}
+
+void card_ops_fill(struct zr_inst *d)
+{
+	d->native = *d->cpu_ops->native;
+	d->ops = (struct zr_ops){
+		.size = sizeof d->ops,
 		.dev = d,
 #define OPERATION(name, arg, last, pointers, work) .name = separate_##name,
 #define QUERY(name, arg)                           .name = separate_##name,
 #include <ops.def>
-		.native = d->ops.native,
-		.elementwise = d->ops.elementwise,
+		.native = &d->native,
+		.elementwise = card_elementwise,
 	};
 }
