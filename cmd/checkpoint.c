@@ -2,7 +2,6 @@
  *
  * checkpoint.c - zeroth checkpoint ls|verify|export|prune.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * config_diff.c - zeroth config diff A B: the values of two configurations, or runs, that differ.
  */
-#define _GNU_SOURCE
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

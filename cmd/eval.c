@@ -2,7 +2,6 @@
  *
  * eval.c - zeroth eval CONF|RUN|DIR: how well a model predicts what is held out, once.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

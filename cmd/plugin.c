@@ -3,7 +3,6 @@
  * plugin.c - zeroth plugin list|info|check|new. `list` loads each file in a process of its own, so
  * that a plugin that crashes, hangs or prints disturbs no other.
  */
-#define _GNU_SOURCE
 #include "cmd/plugin.h"
 
 #include <errno.h>

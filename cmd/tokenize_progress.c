@@ -3,7 +3,6 @@
  * tokenize_progress.c - what zeroth tokenize says: how far it is, what a model of its tokens needs;
  * and whether somebody asked it to stop.
  */
-#define _GNU_SOURCE
 #include "cmd/tokenize.h"
 
 #include <signal.h>

@@ -2,7 +2,6 @@
  *
  * setup_start.c - a section with the facts that its `auto` follows from, and its instance.
  */
-#define _GNU_SOURCE
 #include <math.h>
 #include <sched.h>
 #include <string.h>

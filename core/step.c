@@ -3,7 +3,6 @@
  * step.c - which programs run: those of micro-batches, the boundary, the update unless the boundary
  * decides to skip it. Also evaluation and logits, which run the forward program.
  */
-#define _GNU_SOURCE
 #include <string.h>
 #include <time.h>
 

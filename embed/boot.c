@@ -2,7 +2,6 @@
  *
  * boot.c - boot of ranks that are threads of one process: keys and values under a lock.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

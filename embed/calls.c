@@ -2,7 +2,6 @@
  *
  * calls.c - see zeroth.h: the calls of an engine as commands to its ranks.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>

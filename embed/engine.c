@@ -2,7 +2,6 @@
  *
  * engine.c - see zeroth.h: what a program says before an engine is opened, its log, its end.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

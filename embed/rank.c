@@ -2,7 +2,6 @@
  *
  * rank.c - what the thread of a rank does for each command.
  */
-#define _GNU_SOURCE
 #include <string.h>
 
 #include "embed/engine.h"

@@ -2,7 +2,6 @@
  *
  * safetensors.c - see safetensors.h: reading.
  */
-#define _GNU_SOURCE
 #include "files/safetensors.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * safetensors_write.c - see safetensors.h: writing.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * beat.c - see beat.h.
  */
-#define _GNU_SOURCE
 #include "train/beat.h"
 
 #include <stddef.h>

@@ -6,7 +6,6 @@
  * cannot be. A file system without locks causes a warning, and the directory is used without a
  * lock.
  */
-#define _GNU_SOURCE
 #include "train/lock.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * pace.c - see pace.h.
  */
-#define _GNU_SOURCE
 #include "train/pace.h"
 
 #include <fcntl.h>

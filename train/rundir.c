@@ -2,7 +2,6 @@
  *
  * rundir.c - see rundir.h.
  */
-#define _GNU_SOURCE
 #include "train/rundir.h"
 
 #include <dirent.h>

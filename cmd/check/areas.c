@@ -2,7 +2,6 @@
  *
  * areas.c - memory that is lent to a plugin between pages that nobody may touch.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <string.h>

@@ -5,7 +5,6 @@
  * written to that memory, which is read-only to notice it, the other one computes from begin to
  * end. Luck has no part in it, as it would if both just ran.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
  * comm.c - tests of what moves data between ranks: each operation against plain loops, on ranks
  * that are processes of this machine, in one node and in several.
  */
-#define _GNU_SOURCE
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>

@@ -3,7 +3,6 @@
  * command.c - zeroth plugin check: runs each test in a process of its own, with a limit of time,
  * and prints what became of it.
  */
-#define _GNU_SOURCE
 #include "cmd/check/command.h"
 
 #include <errno.h>

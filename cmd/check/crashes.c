@@ -2,7 +2,6 @@
  *
  * crashes.c - a crash of the plugin is a failure of the test, which says what it did.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <signal.h>

@@ -2,7 +2,6 @@
  *
  * file.c - the plugin's file as the linker made it, before any of its code runs.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <elf.h>

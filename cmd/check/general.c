@@ -2,7 +2,6 @@
  *
  * general.c - tests of every plugin: what loading does, the descriptor, options and instances.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <inttypes.h>

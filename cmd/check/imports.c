@@ -5,7 +5,6 @@
  * those of exit and the like to a failure of the test, those of time, getenv and the like to
  * functions whose answers a test can change.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <dlfcn.h>

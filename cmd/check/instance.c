@@ -3,7 +3,6 @@
  * instance.c - an instance of the plugin, with a host of its own, which holds the plugin to the
  * thread tags of plugin.h.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <inttypes.h>

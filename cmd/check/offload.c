@@ -2,7 +2,6 @@
  *
  * offload.c - tests of stores: what they give back is what a copy in memory has.
  */
-#define _GNU_SOURCE
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * process.c - what of the process a plugin must leave as it is.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <dirent.h>

@@ -3,7 +3,6 @@
  * ranks.c - ranks of a test: processes that meet through a boot, which is a table in memory that
  * they share. The first rank that fails ends the test.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <errno.h>

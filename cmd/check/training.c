@@ -3,7 +3,6 @@
  * training.c - the plugin as a part of small trainings: programs of a stage for many ranks, which
  * core proves without running them, and runs that must end with the same bits.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,6 @@
  *
  * verdict.c - how a test ends, and what is looked at around each call of the plugin.
  */
-#define _GNU_SOURCE
 #include "cmd/check/check.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * complete.c - which candidates there are where the last word stands.
  */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  *
  * options.c - section.key=value by the option tables of core and of plugins, and files.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * disk.c - a directory that a run writes to: whether it can, how much, how fast.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * doctor.c - zeroth doctor: what this machine has for training, and each problem with what mends
  * it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

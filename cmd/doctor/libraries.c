@@ -3,7 +3,6 @@
  * libraries.c - MPI, CUDA and NCCL as this machine has them. Each is asked in a process of its own,
  * which a library may crash, end or make wait.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

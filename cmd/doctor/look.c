@@ -2,7 +2,6 @@
  *
  * look.c - the processor, memory and the limits of this process.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * axolotl.c - the keys of Axolotl's YAML and what they are here. Source: the schemas of Axolotl
  * 0.19.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * hub, and which part of it counts, is up to who saves it as JSON lines; how its rows are written
  * and learned is mapped, or refused.
  */
-#define _GNU_SOURCE
 #include "cmd/import/axolotl.h"
 
 #include <stdio.h>

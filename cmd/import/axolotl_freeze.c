@@ -5,7 +5,6 @@
  * dot unless a + is behind it, and cuts [N], [N:M] off an expression: rows of a parameter. Which
  * tensors they fit is written as [train] freeze.
  */
-#define _GNU_SOURCE
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>

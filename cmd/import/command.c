@@ -2,7 +2,6 @@
  *
  * command.c - zeroth config import FILE.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  *
  * deepspeed_values.c - see deepspeed.h.
  */
-#define _GNU_SOURCE
 #include "cmd/import/deepspeed.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * hf.c - see hf.h.
  */
-#define _GNU_SOURCE
 #include "cmd/import/hf.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
  *
  * import.c - see import.h: which program a file is of, and a row of its table for each setting.
  */
-#define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

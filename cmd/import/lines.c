@@ -2,7 +2,6 @@
  *
  * lines.c - see import.h: the lines of the INI that is made.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * their warm-up. transformers rounds a share of the updates up. Axolotl counts the updates itself:
  * it rounds a share down, makes 2 updates of 1, and takes at most 100 where nothing is given.
  */
-#define _GNU_SOURCE
 #include "cmd/import/hf.h"
 
 #include <math.h>

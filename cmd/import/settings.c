@@ -2,7 +2,6 @@
  *
  * settings.c - see import.h: a tree as a list of settings, and what their values say.
  */
-#define _GNU_SOURCE
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>

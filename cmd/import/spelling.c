@@ -2,7 +2,6 @@
  *
  * spelling.c - see import.h: a key that is unknown here, looked up in the tables of other programs.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

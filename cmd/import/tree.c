@@ -3,7 +3,6 @@
  * tree.c - see import.h. What people add to JSON becomes blanks, so that lines and columns stay;
  * then jansson reads it. A key's line is found by its number: jansson keeps the order of the file.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * bench.c - zeroth bench: what this machine's processors, memory, disk and ranks can do by the
  * plugins of a configuration, beside what they allow.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

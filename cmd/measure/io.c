@@ -2,7 +2,6 @@
  *
  * io.c - requests to a disk by the offload plugin, and what threads with O_DIRECT get from it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

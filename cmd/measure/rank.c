@@ -2,7 +2,6 @@
  *
  * rank.c - one rank of a measurement: its setup, its memory, the time of a call, and what it notes.
  */
-#define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * new_plugin.c - zeroth plugin new: a complete plugin to begin with, from the templates beside this
  * file.
  */
-#define _GNU_SOURCE
 #include "cmd/new/new_plugin.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * trial.c - see trial.h.
  */
-#define _GNU_SOURCE
 #include "cmd/plan/trial.h"
 
 #include <errno.h>

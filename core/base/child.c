@@ -2,7 +2,6 @@
  *
  * child.c - see child.h.
  */
-#define _GNU_SOURCE
 #include "core/base/child.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * file.c - see file.h.
  */
-#define _GNU_SOURCE
 #include "core/base/file.h"
 
 #include <dirent.h>

@@ -2,7 +2,6 @@
  *
  * log.c - lines on stderr and the live line of a terminal, under one lock, so that they never mix.
  */
-#define _GNU_SOURCE
 #include "core/base/error.h"
 #include "core/base/log.h"
 

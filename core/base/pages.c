@@ -2,7 +2,6 @@
  *
  * pages.c - see pages.h.
  */
-#define _GNU_SOURCE
 #include <stdint.h>
 #include <sys/mman.h>
 

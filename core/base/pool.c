@@ -8,7 +8,6 @@
  * return before every item is done. So a thread that wakes late disturbs nothing, and a small job
  * never waits for a sleeper. Threads and caller look for a while before they sleep on a futex.
  */
-#define _GNU_SOURCE
 #include "core/base/pool.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * text.c - see text.h.
  */
-#define _GNU_SOURCE
 #include "core/base/text.h"
 
 #include <stdarg.h>

@@ -3,7 +3,6 @@
  * config_layers.c - reads the layers, lowest first, into one list of lines. Nothing is judged here
  * but their form and keys given twice in one file.
  */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  *
  * config_load.c - a config is read, its `auto` resolved, and freed.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

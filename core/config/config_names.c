@@ -3,7 +3,6 @@
  * config_names.c - which sections a configuration may have, which it must have, and of which role
  * each is. All of that is in the tables: core/plugin/roles.def and options_core.c.
  */
-#define _GNU_SOURCE
 #include <string.h>
 
 #include "core/config/config_impl.h"

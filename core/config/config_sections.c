@@ -3,7 +3,6 @@
  * config_sections.c - from lines to sections: each gets the plugin that its lines name, and every
  * value by the table of core or of that plugin. config_names.c says which sections may be there.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * config_values.c - the config as others see it: its sections, who said what, and values that
  * follow.
  */
-#define _GNU_SOURCE
 #include "core/config/config.h"
 
 #include <ctype.h>

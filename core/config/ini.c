@@ -5,7 +5,6 @@
  * sections without keys (it does not report them), indented keys (it takes them for continuations),
  * control characters. Line numbers are counted here, since its callback has none by default.
  */
-#define _GNU_SOURCE
 #include "core/config/ini.h"
 
 #include <ctype.h>

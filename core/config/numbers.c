@@ -3,7 +3,6 @@
  * numbers.c - option values that are numbers. Counts up to 2^53 may be written like 5e8; larger
  * ones need all their digits.
  */
-#define _GNU_SOURCE
 #include "core/config/options.h"
 
 #include <errno.h>

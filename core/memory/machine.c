@@ -2,7 +2,6 @@
  *
  * machine.c - how much memory this process may still take.
  */
-#define _GNU_SOURCE
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>

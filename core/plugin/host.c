@@ -2,7 +2,6 @@
  *
  * host.c - the services behind struct zr_host, one set per instance. impl points at the instance.
  */
-#define _GNU_SOURCE
 #include "core/plugin/host.h"
 
 #include <string.h>

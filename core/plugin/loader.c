@@ -3,7 +3,6 @@
  * loader.c - dlopen and the handshake: everything in the entry and the descriptor is judged as data
  * before a function of the plugin is called.
  */
-#define _GNU_SOURCE
 #include "core/plugin/loader.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,6 @@
  * write the file can act as the user, so files that others can write or own are refused. A file
  * that ends too early would fail as a crash inside the dynamic linker, so it is refused by name.
  */
-#define _GNU_SOURCE
 #include "core/plugin/plugin_file.h"
 
 #include <errno.h>

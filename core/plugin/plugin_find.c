@@ -2,7 +2,6 @@
  *
  * plugin_find.c - from an id to a file: the directories, in order, and everything in them.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,6 @@
  *
  * prefix.c - see prefix.h.
  */
-#define _GNU_SOURCE
 #include "core/plugin/prefix.h"
 
 #include <dlfcn.h>

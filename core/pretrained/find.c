@@ -2,7 +2,6 @@
  *
  * find.c - see pretrained.h: from a model_type to the plugin that reads it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

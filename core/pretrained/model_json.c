@@ -2,7 +2,6 @@
  *
  * model_json.c - see pretrained.h: config.json, and what its keys mean to a plugin.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  *
  * untie.c - see pretrained.h: whether the head of a model is its embedding.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/model.h>

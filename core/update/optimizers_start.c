@@ -2,7 +2,6 @@
  *
  * optimizers_start.c - see optimizers.h.
  */
-#define _GNU_SOURCE
 #include "core/update/optimizers.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  *
  * setup.c - see parts.h: the template that options and tokenizer_config.json ask for.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

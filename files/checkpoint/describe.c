@@ -3,7 +3,6 @@
  * describe.c - a session as a manifest: what a checkpoint of it will say, and what one that it goes
  * on from must say.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  *
  * dir.c - see dir.h: names, the steps from written to durable, removal.
  */
-#define _GNU_SOURCE
 #include "files/checkpoint/dir.h"
 
 #include <dirent.h>

@@ -4,7 +4,6 @@
  * Each rank opens the files that have something it holds, reads the entries whole that overlap
  * that, and checks them before it looks inside.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

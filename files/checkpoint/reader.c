@@ -5,7 +5,6 @@
  * copies from the window to the slot: with several of them the disk has a request while one hashes.
  * The caller gets the batches in their order, from the slots in turn.
  */
-#define _GNU_SOURCE
 #include "files/checkpoint/reader.h"
 
 #include <errno.h>

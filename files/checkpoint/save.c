@@ -10,7 +10,6 @@
  * The words that ranks exchange at the end of WRITE and COMMIT say whether all are done, and what
  * failed.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -5,7 +5,6 @@
  * that is about to change a TODO entry copies it, if it may, and makes it COPIED: the writer then
  * takes it from the copy. Else the writer does it next.
  */
-#define _GNU_SOURCE
 #include "files/checkpoint/writer.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
  * by O_DIRECT, what is left of the first and of the last one by the page cache: so no unit is
  * written both ways.
  */
-#define _GNU_SOURCE
 #include "files/direct/direct.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * tensors.c - see tensors.h.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>

@@ -3,7 +3,6 @@
  * find.c - where the tokenizer.json is that a path means, and what a tokenizer is that has none;
  * see tokenizer.h.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

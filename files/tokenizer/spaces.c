@@ -4,7 +4,6 @@
  * from byte-level ones in that a space is written U+2581, and that a character without a token may
  * become tokens of its bytes, <0x00> to <0xFF>.
  */
-#define _GNU_SOURCE
 #include <string.h>
 
 #include "files/tokenizer/parts.h"

@@ -3,7 +3,6 @@
  * documents.c - see documents.h. Tokens go where they stay, behind room for the header; the other
  * tensors go to files without a name, and are copied behind the tokens in the end.
  */
-#define _GNU_SOURCE
 #include "files/tokens/documents.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * token_file.c - see token_file.h.
  */
-#define _GNU_SOURCE
 #include "files/tokens/token_file.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
  * that torchtitan publishes for Llama 3 8B on 8 H100, part of it computed again, lie between the
  * forecasts with and without recomputation.
  */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

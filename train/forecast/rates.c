@@ -2,7 +2,6 @@
  *
  * rates.c - see rates.h.
  */
-#define _GNU_SOURCE
 #include "train/forecast/rates.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * source.c - see source.h.
  */
-#define _GNU_SOURCE
 #include "train/forecast/source.h"
 
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * linker is held. So both are called once beforehand, to load what they need, and a report that
  * takes longer than PATIENCE is abandoned.
  */
-#define _GNU_SOURCE
 #include "train/run/crash.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,6 @@
  * would hold for all who share it. Where that is not allowed, what poll() says is believed: it may
  * block if another process fills the pipe in between.
  */
-#define _GNU_SOURCE
 #include "train/run/outlet.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * progress.c - see progress.h.
  */
-#define _GNU_SOURCE
 #include "train/run/progress.h"
 
 #include <math.h>

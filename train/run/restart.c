@@ -2,7 +2,6 @@
  *
  * restart.c - see restart.h.
  */
-#define _GNU_SOURCE
 #include "train/run/restart.h"
 
 #include <errno.h>

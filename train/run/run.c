@@ -2,7 +2,6 @@
  *
  * run.c - see run.h.
  */
-#define _GNU_SOURCE
 #include "train/run/run.h"
 
 #include <limits.h>

@@ -7,7 +7,6 @@
  * it may be about to report a failure of its own. Only the supervisor decides that a second signal
  * ends all at once; in a rank a forwarded signal never does, however late it comes.
  */
-#define _GNU_SOURCE
 #include "train/run/signals.h"
 
 #include <errno.h>

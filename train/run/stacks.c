@@ -4,7 +4,6 @@
  * others one by one and waits for each. Nothing in the handler allocates memory: the unwinder is
  * loaded before. For a thread that blocks the signal it shows where in the kernel it waits.
  */
-#define _GNU_SOURCE
 #include "train/run/stacks.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
  * is the cause, except that "another rank failed" is a cause only if nothing better explains the
  * end. A rank says why it failed in memory that it shares with the supervisor.
  */
-#define _GNU_SOURCE
 #include "train/run/supervise.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
  * began, and for each instruction "TID BEGIN DURATION" and the rest of its JSON object. Times are
  * whole nanoseconds since 1970.
  */
-#define _GNU_SOURCE
 #include "train/run/trace.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
  *
  * declare.c - see declare.h.
  */
-#define _GNU_SOURCE
 #include "train/weights/declare.h"
 
 #include <errno.h>

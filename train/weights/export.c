@@ -2,7 +2,6 @@
  *
  * export.c - see export.h.
  */
-#define _GNU_SOURCE
 #include "core/base/json_text.h"
 #include "train/rundir.h"
 #include "train/weights/export.h"

@@ -3,7 +3,6 @@
  * export_checkpoint.c - see export.h: exports from the files of a checkpoint, without a session.
  * Frozen tensors that a checkpoint leaves out come from the directory that training started from.
  */
-#define _GNU_SOURCE
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

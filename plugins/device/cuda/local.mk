@@ -26,7 +26,7 @@ deviceplugin_LTLIBRARIES += plugins/device/cuda.la
 plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/head.c \
 	%D%/matmul.c %D%/memory.c %D%/nvrtc.c %D%/nvrtc.h %D%/ops.c plugins/cuda_missing.h
 plugins_device_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
-	-D_GNU_SOURCE $(CUDA_CPPFLAGS)
+	$(CUDA_CPPFLAGS)
 plugins_device_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_device_cuda_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_device_cuda_la_LIBADD = plugins/device/cuda/libsource.la $(cuda_objects) $(CUDA_LIBS) $(SYS_LIBS) -lstdc++

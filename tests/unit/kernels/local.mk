@@ -124,7 +124,7 @@ TESTS += %D%/t_nvrtc
 %C%_t_nvrtc_SOURCES = %D%/t_nvrtc.c $(elementwise_test) \
 	plugins/device/cuda/nvrtc.c plugins/device/cuda/nvrtc.h
 EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
-%C%_t_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -D_GNU_SOURCE
+%C%_t_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_t_nvrtc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
 
