@@ -101,7 +101,7 @@ static int read_side(struct side *to, struct zr_error *err)
 	rc = rc || run ? rc : zr_adapter_settle(s, err);
 	for (int i = 0; !rc && i < zr_config_count(cfg); i++)
 		if (add_section(to, cfg, zr_config_at(cfg, i)))
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(err);
 	zr_setup_close(s);
 	zr_config_free(cfg);
 	return rc;

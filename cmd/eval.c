@@ -117,7 +117,7 @@ static int load_config(struct eval *e, struct zr_error *err)
 
 		copy[copies] = zr_text("eval.%s", o[n - 1]);
 		if (!copy[copies])
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(err);
 		else
 			o[n++] = copy[copies++];
 	}

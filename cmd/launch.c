@@ -3,7 +3,6 @@
  * launch.c - zeroth launch --hosts a,b CONF: trains on several machines, on each of which a remote
  * shell starts zeroth.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -80,7 +80,7 @@ int zr_cmd_report(int argc, char **argv)
 	if (r)
 		rc = read_runs(r, dirs.at, dirs.n, &err);
 	else
-		rc = zr_err(&err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(&err);
 	if (!rc)
 		rc = zr_report_page(r, &text, &err);
 	if (!rc && !a.output &&

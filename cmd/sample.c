@@ -434,7 +434,7 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	if (f)
 		rc = zr_generate(&s->g, &d, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (f && fclose(f) && !rc)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
 	if (!rc) {

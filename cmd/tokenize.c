@@ -242,7 +242,7 @@ static int document(struct job *j, const char *path)
 	if (buf)
 		rc = zr_input_open(path, &in, j->err);
 	else
-		rc = zr_err(j->err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(j->err);
 	if (!rc && j->eot_id >= 0 && !j->apart)
 		rc = take(j, &j->eot_id, 1);
 	if (!rc)

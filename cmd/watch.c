@@ -141,7 +141,7 @@ static int show(const struct zr_screen *s, const struct zr_run_files *run, struc
 	}
 
 	free(text);
-	return rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;
+	return rc ? zr_no_memory(err) : 0;
 }
 
 /* Waits for a key, a signal or the end of the interval; whether to go on. */

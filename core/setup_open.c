@@ -189,7 +189,9 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	f->process.device = &r->device;
 	rc = take_ops(&r->device, &r->ops, err);
 	r->host_ops = r->ops;
-	return rc || f->device_info.host_ops ? rc : start_host_device(s, err);
+	if (rc || f->device_info.host_ops)
+		return rc;
+	return start_host_device(s, err);
 }
 
 static int start_source(struct zr_setup *s, const struct zr_section *sec, int lent,

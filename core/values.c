@@ -122,7 +122,9 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < s->facts->layout.n_units; u++)
 		rc = each_chunk(s, u, s->facts->process.rank, fill);
-	return rc || s->facts->mode == ZR_MODE_SAMPLE ? rc : zr_run_program(s, ZR_S_VALUES, err);
+	if (rc || s->facts->mode == ZR_MODE_SAMPLE)
+		return rc;
+	return zr_run_program(s, ZR_S_VALUES, err);
 }
 
 int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)

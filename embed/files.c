@@ -21,7 +21,7 @@ static int agree(struct rank *r, const struct zr_error *mine, struct zr_error *e
 
 	struct zr_ckpt_word *words = calloc((size_t)r->t.setup->facts.process.world, sizeof *words);
 	if (!words)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	if (mine->code)
 		zr_ckpt_say(&word, mine);
 	int rc = zr_ckpt_share(r->t.session, &word, words, &bad, err);

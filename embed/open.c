@@ -30,7 +30,7 @@ static int load_config(struct rank *r, struct zr_error *err)
 	int n = 0;
 
 	if (!option)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	for (int i = 0; i < e->n_options; i++)
 		option[n++] = e->option[i];

@@ -99,7 +99,7 @@ static int compare_kinds(struct zr_session *s, const struct zr_inputs *in, struc
 
 	struct files_of *all = calloc((size_t)world, sizeof *all);
 	if (!all)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	if (!rc)
@@ -114,7 +114,7 @@ static int compare_files(struct zr_session *s, const struct zr_inputs *in, struc
 	const size_t n = (size_t)o->files;
 	uint64_t *mine = calloc(n, sizeof *mine);
 	uint64_t *all = calloc((size_t)s->setup->facts.process.world * n, sizeof *all);
-	int rc = mine && all ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = mine && all ? 0 : zr_no_memory(err);
 
 	for (int64_t i = 0; !rc && i < o->files; i++) {
 		const struct zr_input_file *f = file_at(in, o->kind, i);
@@ -143,7 +143,7 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 	char hex[17];
 
 	if (!all)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	snprintf(mine.host, sizeof mine.host, "%s", s->setup->facts.ranks.host);
 	if (f)
@@ -183,7 +183,7 @@ static int any_asks(struct zr_session *s, int verify, int *any, struct zr_error 
 
 	int64_t *all = calloc((size_t)world, sizeof *all);
 	if (!all)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	*any = 0;

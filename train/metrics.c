@@ -261,7 +261,7 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 	pthread_condattr_t attr;
 
 	if (!m)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

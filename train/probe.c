@@ -83,7 +83,7 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 
 	int64_t *each = calloc((size_t)world, sizeof *each);
 	if (!each)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = zr_gather_bytes(s, &mine, each, sizeof mine, err);
 	int32_t r = 0;
@@ -99,8 +99,12 @@ static int look(struct zr_session *s, const struct place *all, struct zr_error *
 	return rc;
 }
 
-int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
-		 struct zr_error *err)
+/* Rank 0 puts a file of a random name into its directory `dir`, which counts on rank 0 alone, and
+ * removes it when the others have looked for it: on other machines than rank 0's for up to 35
+ * seconds. *blind: the lowest rank that does not see it, as a text that is the same on all ranks;
+ * its code is 0 if all do. Collective. */
+static int probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
+		     struct zr_error *err)
 {
 	const int32_t world = s->setup->facts.process.world;
 	const int rank0 = s->setup->facts.process.rank == 0;
@@ -118,7 +122,7 @@ int zr_probe_dir(struct zr_session *s, const char *dir, struct zr_error *blind,
 	if (all)
 		rc = zr_gather_bytes(s, &mine, all, sizeof mine, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (!rc)
 		rc = look(s, all, blind, err);
 	free(all);
@@ -144,7 +148,7 @@ int zr_probe_checkpoints(struct zr_session *s, struct zr_error *err)
 	else if (rank0) /* which checkpoints/ is made in when the first one is written */
 		snprintf(dir, sizeof dir, "%s", zr_rundir(cfg));
 	if (!rc)
-		rc = zr_probe_dir(s, dir, &blind, err);
+		rc = probe_dir(s, dir, &blind, err);
 	if (rc || !blind.code)
 		return rc;
 

@@ -53,8 +53,14 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 		return zr_err(err, ZR_EINVAL, "%s: not a directory", path);
 
 	int rc = join(path, "manifest.json", out, err);
-	if (rc || zr_is_there(out, &rc, err) || rc)
-		return rc ? rc : join(path, "", out, err);
+	if (rc)
+		return rc;
+
+	const int is_checkpoint = zr_is_there(out, &rc, err);
+	if (rc)
+		return rc;
+	if (is_checkpoint)
+		return join(path, "", out, err);
 
 	rc = in_run(path, out, err);
 	return rc || zr_is_there(out, &rc, err) || rc ? rc : join(path, "", out, err);

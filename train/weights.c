@@ -59,7 +59,7 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 	if (t && name && meta)
 		rc = zr_st_create(&v->w, path, t, n, meta, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	json_decref(meta);
 	free(name);
 	free(t);
@@ -118,7 +118,7 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 	if (x)
 		rc = create(s, path, &v, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (!rc) {
 		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
 			const int64_t all = is_left_out(&v, i) ? 0 :
@@ -163,7 +163,7 @@ int zr_weights_digest(struct zr_session *s, uint64_t *digest, struct zr_error *e
 {
 	XXH3_state_t *x = XXH3_createState();
 	if (!x)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	XXH3_64bits_reset(x);
 	int rc = zr_session_masters(s, digest_values, x, err);

@@ -384,7 +384,7 @@ int zr_cmd_doctor(int argc, char **argv)
 	struct trial *t =
 		mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t == MAP_FAILED)
-		rc = zr_err(&err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(&err);
 	if (!rc)
 		rc = look(&a, t, &m, &err);
 	if (!rc) {

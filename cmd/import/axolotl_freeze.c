@@ -43,7 +43,7 @@ static int open_model(struct model *m, const char *dir, struct zr_error *err)
 
 	m->trained = calloc((size_t)m->setup->facts.layout.n_tensors + 1, 2);
 	if (!m->trained)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	m->written = m->trained + m->setup->facts.layout.n_tensors;
 	return 0;
@@ -153,7 +153,7 @@ static int compile(const char *text, struct zr_regex **out, struct zr_error *err
 
 	char *expression = with_dots(text);
 	if (!expression)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = 0;
 	if (has_nested_set(expression))

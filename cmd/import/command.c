@@ -61,7 +61,7 @@ static int write_ini(const struct zr_import *im, const char *path, struct zr_err
 
 	bad |= out && fclose(out);
 	if (bad || !text)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	else if (path)
 		rc = zr_put_text(path, text, err);
 	else

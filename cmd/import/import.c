@@ -233,7 +233,7 @@ static int read_second(struct zr_import *im, struct zr_error *err)
 
 	second->settings = calloc((size_t)first->n + 1, sizeof *second->settings);
 	if (!second->settings)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	const int n = first->n;
 	first->n = 0;

@@ -76,7 +76,7 @@ static int add_line(struct zr_import *im, struct zr_setting *s, const char *to, 
 	if (zr_list_room(&im->lines, im->n_lines + 1, &im->room, sizeof *im->lines) ||
 	    !line.section || !line.key || !line.value || !line.note) {
 		free_line(&line);
-		return zr_err(im->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(im->err);
 	}
 
 	im->lines[im->n_lines++] = line;

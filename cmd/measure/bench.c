@@ -318,7 +318,7 @@ static int make_shared(struct bench *b, struct zr_error *err)
 	void *m = mmap(NULL, sizeof *b->shared + bytes, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	b->shared = m;
 	b->copied = (char *)m + sizeof *b->shared;

@@ -112,7 +112,7 @@ static int measure_comm(struct zr_bench *b)
 	if (b->s->facts.peers) /* as the memory of a training */
 		rc = ZR_ASK(&b->s->roles.comm, comm, mem_alloc, b->err, 2 * LARGEST, &own);
 	else if (!b->s->facts.device_comm && !(host = aligned_alloc(4096, 2 * LARGEST)))
-		rc = zr_err(b->err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(b->err);
 	if (rc)
 		return rc;
 	if (host)

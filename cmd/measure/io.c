@@ -193,7 +193,7 @@ static int measure_io(struct zr_bench *b)
 	void *m = mmap(NULL, POSTED * LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	if (m == MAP_FAILED)
-		return zr_err(b->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(b->err);
 
 	madvise(m, POSTED * LARGEST, MADV_HUGEPAGE); /* as the memory of a run has them */
 	d.memory = m;

@@ -335,7 +335,7 @@ static int place(struct sweep *s, int64_t n)
 	int32_t *tokens = malloc(4 * (size_t)s->rows);
 	uint32_t seed = 7;
 	if (!tokens)
-		return zr_err(b->err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(b->err);
 
 	for (int64_t i = 0; i < s->rows; i++)
 		tokens[i] = (int32_t)((seed = seed * 1664525u + 1013904223u) >> 16) % WORDS;

@@ -185,7 +185,7 @@ static int fill(struct zr_bench *b)
 {
 	uint16_t *host = malloc(FILL);
 	uint32_t seed = 1;
-	int rc = host ? 0 : zr_err(b->err, ZR_ENOMEM, "out of memory");
+	int rc = host ? 0 : zr_no_memory(b->err);
 
 	for (uint32_t i = 0; i < FILL / 2 && host; i++) {
 		seed = seed * 1664525u + 1013904223u;

@@ -83,7 +83,7 @@ static int write_template(const struct plan *p, const char *name, FILE *out, str
 	const struct zr_template *t = zr_templates;
 
 	if (filled(p, name, file, sizeof file))
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	while (t->name && strcmp(t->name, file))
 		t++;
@@ -172,7 +172,7 @@ static int write_all(struct plan *p, struct zr_error *err)
 
 	for (int i = 0; i < PARTS; i++) {
 		if (filled(p, parts[i].to, name, sizeof name))
-			return zr_err(err, ZR_ENOMEM, "out of memory");
+			return zr_no_memory(err);
 
 		snprintf(p->path[i], sizeof p->path[i], "%s/%s", p->dir, name);
 		if (!faccessat(AT_FDCWD, p->path[i], F_OK, AT_SYMLINK_NOFOLLOW))

@@ -98,5 +98,5 @@ int zr_report_page(struct zr_report *r, char **text, struct zr_error *err)
 	}
 
 	free(page);
-	return zr_err(err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(err);
 }

@@ -97,7 +97,7 @@ int zr_rows_read(struct zr_rows_file *f, struct zr_error *err)
 
 	char *text = rc ? NULL : malloc(CHUNK);
 	if (!rc && !text)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	while (!rc) {
 		ssize_t n = pread(f->fd, text, CHUNK, f->at), used;
 		if (n < 0 && errno == EINTR)

@@ -179,7 +179,7 @@ int zr_run_files_open(struct zr_run_files *r, const char *dir, struct zr_error *
 	r->has_metrics = zr_rows_open(&r->metrics, dir);
 	if (read_config(r)) {
 		zr_run_files_close(r);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	}
 
 	if (!r->has_metrics && !r->n_values && *r->problem) {

@@ -76,7 +76,8 @@ int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order
 	return 0;
 }
 
-int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
+/* Where the window of sequence g starts in the stream. */
+static int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 {
 	uint64_t key = windows_key(seed, (uint64_t)(g / w->n));
 	int64_t i = g % w->n;

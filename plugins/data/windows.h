@@ -47,9 +47,6 @@ static inline const char *windows_split(int32_t split)
 	return split == ZR_SPLIT_VAL ? "validation" : "training";
 }
 
-/* Where the window of sequence g starts in the stream. */
-int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g);
-
 /* Reads n tokens from position `at` of a split. */
 typedef int windows_read(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to);
 

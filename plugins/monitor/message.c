@@ -70,7 +70,7 @@ void message_float(struct message *m, uint32_t field, float v)
 	append(m, b, sizeof b);
 }
 
-void message_bytes(struct message *m, uint32_t field, const void *v, size_t n)
+static void message_bytes(struct message *m, uint32_t field, const void *v, size_t n)
 {
 	number(m, (uint64_t)field << 3 | 2);
 	number(m, n);

@@ -20,7 +20,6 @@ struct message {
 void message_varint(struct message *m, uint32_t field, uint64_t v);
 void message_double(struct message *m, uint32_t field, double v);
 void message_float(struct message *m, uint32_t field, float v);
-void message_bytes(struct message *m, uint32_t field, const void *v, size_t n);
 void message_text(struct message *m, uint32_t field, const char *text);
 
 /* A message in a message: what is appended between these two calls. begin returns what end takes.

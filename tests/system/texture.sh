@@ -12,11 +12,11 @@ cd "${ZR_SRCDIR:-.}" || exit 99
 # Worse is more, but for blank lines. Lower the figures where the code became better.
 #        p50 p90 a_line ternaries blank chains    asked for: 75 200 8.5 (kernels 10) 15 5 0
 allowed='
-core     109 243 9.6 17.8 4.3 0
+core     109 243 9.6 17.7 4.3 0
 train    106 240 9.2 34.9 9.3 0
 files    102 228 8.9 13.4 12.2 0
-cmd      108 269 9.1 32.4 8.5 0
-embed    96 199 8.4 32.0 9.1 0
+cmd      108 266 9.1 32.2 8.5 0
+embed    96 199 8.4 31.0 9.1 0
 plugins  96 225 9.0 15.9 8.4 0
 kernels  76 251 10.6 36.8 4.3 0
 '

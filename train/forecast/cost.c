@@ -365,7 +365,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 	int rc = 0, backward = 0;
 
 	if (!begin(&c))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	zr_tally_open(&c.tally, s->roles.ops, rates, card ? 1 : zr_machine_ranks(&s->facts),
 		      card || !s->facts.process.pool ? 1 : zr_pool_size(s->facts.process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {

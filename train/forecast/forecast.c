@@ -52,7 +52,7 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 
 	double *cost = malloc((size_t)p->n * 3 * sizeof *cost);
 	if (!cost)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	double *beside = cost + p->n, *end = beside + p->n;
 	int rc = zr_forecast_costs(s, rates, p, cost, beside, &f, err);

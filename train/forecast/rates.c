@@ -114,7 +114,7 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 	else
 		more = NULL;
 	if (!more)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	s->point = more;
 	s->point[s->n++] = p;
@@ -435,12 +435,12 @@ int zr_rates_write(const char *path, const struct zr_rates *r, struct zr_error *
 	if (f)
 		rc = make_parents(path, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 
 	if (f) {
 		print_all(f, r);
 		if (fclose(f) && !rc)
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(err);
 	}
 
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);

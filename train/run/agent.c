@@ -5,7 +5,6 @@
  * The process that talks to the launcher has one child, which supervises the ranks and dies with
  * it. How the ranks ended is in memory that both share.
  */
-#define _GNU_SOURCE
 #include "train/run/agent.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
  * The shells are in process groups of their own, so that Ctrl-C on the terminal comes to the
  * launcher alone, which hands it on to the ranks.
  */
-#define _GNU_SOURCE
 #include "train/run/machines.h"
 
 #include <errno.h>

@@ -114,7 +114,7 @@ int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double
 	if (all)
 		rc = zr_gather_bytes(t->session, mine, all, bytes, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	for (int r = 0; !rc && r < world; r++)
 		for (int i = 0; i < ZR_PARTS; i++) {
 			min[i] = all[r][i] < min[i] ? all[r][i] : min[i];

@@ -167,7 +167,7 @@ static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 
 	char *all = calloc((size_t)t->session->setup->facts.process.world, PATH_MAX);
 	if (!all)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	if (snprintf(mine, sizeof mine, "%s/trace", dir) >= PATH_MAX)
 		*mine = 0; /* what fails later, and ends the tracing */
 	int rc = zr_gather_bytes(t->session, mine, all, PATH_MAX, err);
@@ -202,7 +202,7 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 
 	struct zr_trace *t = calloc(1, sizeof *t);
 	if (!t)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	t->session = s;
 	t->steps = steps;

@@ -20,7 +20,7 @@ int zr_base_open(struct zr_base *b, struct zr_error *err)
 	b->n = 0;
 	if (b->values && b->codes && b->hash)
 		return 0;
-	return zr_err(err, ZR_ENOMEM, "out of memory");
+	return zr_no_memory(err);
 }
 
 void zr_base_close(struct zr_base *b)

@@ -95,7 +95,7 @@ static int all_can(struct zr_session *s, int64_t mine, int *all, struct zr_error
 	if (each)
 		rc = zr_gather_bytes(s, &mine, each, sizeof mine, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 
 	*all = !rc;
 	for (int32_t r = 0; r < world && *all; r++)
@@ -112,7 +112,7 @@ static int compare(struct zr_session *s, const struct zr_manifest *m, const char
 	if (c.hash)
 		rc = zr_session_masters(s, add_values, &c, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 
 	XXH3_freeState(c.hash);
 	if (!rc && c.changed)

@@ -61,7 +61,7 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	s->cfg = cfg;
 	s->facts.train = zr_config_find(cfg, "train")->opts;

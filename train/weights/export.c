@@ -181,7 +181,7 @@ static int open_shard(struct zr_export *x, int32_t shard)
 	if (t && meta)
 		rc = zr_st_create(&x->w, path, t, n, meta, &x->failed);
 	else
-		rc = zr_err(&x->failed, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(&x->failed);
 	if (!rc)
 		x->file = shard;
 	json_decref(meta);
@@ -330,7 +330,7 @@ int zr_export_check(const struct zr_setup *s, struct zr_error *err)
 	if (meta)
 		rc = check_meta(meta, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	json_decref(meta);
 	return rc;
 }
@@ -343,7 +343,7 @@ int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error
 
 	zr_describe_model(s, &meta);
 	if (!meta)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 	if (check_meta(meta, &misfit)) {
 		zr_logf(ZR_LOG_INFO, "export", "no config.json is written: %s", misfit.text);
 	} else if (json_object_size(meta)) { /* else it is no model that others have a class for */
@@ -458,7 +458,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	while (len > 1 && dir[len - 1] == '/')
 		len--;
 	if (!x)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	int rc = check_meta(meta, err);
 	if (rc) {
@@ -492,7 +492,8 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	return rc;
 }
 
-int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
+/* keep = 0 removes all that was written. *infinite: values that became infinite in fp16. */
+static int close_export(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
 {
 	int rc = close_shard(x, keep && !x->failed.code);
 	if (!rc && x->failed.code)
@@ -521,7 +522,7 @@ int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 {
 	int64_t infinite = 0;
 
-	int end = zr_export_close(x, !rc, &infinite, err);
+	int end = close_export(x, !rc, &infinite, err);
 	if (!rc && !end && infinite)
 		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
 			(long long)infinite);
@@ -564,11 +565,11 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 	if (meta)
 		bad = zr_export_open(dir, &p->facts.layout, meta, &how, &x, &why);
 	else
-		bad = zr_err(&why, ZR_ENOMEM, "out of memory");
+		bad = zr_no_memory(&why);
 	/* other ranks take part in this collective even if opening failed here */
 	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err);
 	if (!bad)
-		bad = zr_export_close(x, !rc, NULL, &why);
+		bad = close_export(x, !rc, NULL, &why);
 	json_decref(meta);
 	if (rc || !bad)
 		return rc;

@@ -34,12 +34,10 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		   const struct zr_export_how *how, struct zr_export **out, struct zr_error *err);
 /* x rounded to that type. */
 float zr_export_rounded(int32_t dtype, float x);
-/* Adds the next n values, in canonical order. zr_export_close reports a failure. */
+/* Adds the next n values, in canonical order. zr_export_done reports a failure. */
 void zr_export_put(struct zr_export *x, const float *values, int64_t n);
-/* keep = 0 removes all that was written. *infinite: values that became infinite in fp16. */
-int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err);
-
-/* The same after `rc`, which it returns unless that is 0, with a warning about such values. */
+/* Ends the export after `rc`, which it returns unless that is 0. A failure removes all that was
+ * written. Warns about values that became infinite in fp16. */
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err);
 
 /* Refuses a type for adapters alone. */

@@ -50,7 +50,7 @@ static int open_source(struct source *s, struct zr_error *err)
 	s->next = calloc((size_t)s->m.world, sizeof *s->next);
 	s->buf = malloc((size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf);
 	if (!s->file || !s->entry || !s->n || !s->next || !s->buf)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
+		return zr_no_memory(err);
 
 	for (int32_t r = 0; !rc && r < s->m.world; r++) {
 		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
@@ -60,7 +60,7 @@ static int open_source(struct source *s, struct zr_error *err)
 		s->opened++;
 		s->entry[r] = zr_entries(&s->m, r, &s->n[r]);
 		if (!s->entry[r])
-			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			rc = zr_no_memory(err);
 	}
 
 	return rc;

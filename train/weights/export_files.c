@@ -137,7 +137,7 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 	if (meta)
 		rc = zr_export_open(dir, &own, meta, how, &x, err);
 	else
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+		rc = zr_no_memory(err);
 	if (!rc) {
 		struct zr_setup *merged = f->setup->roles.adapter.inst ? f->setup : NULL;
 		rc = zr_merge_put(merged, &own, read_values, f, x, err);

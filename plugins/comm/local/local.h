@@ -322,11 +322,8 @@ int zl_move(struct zr_inst *c, const struct pend *p);
 int zl_move_rest(struct zr_inst *c, const struct pend *p); /* all_reduce: the parts of the others */
 /* all_reduce: elements per rank, the last ones may have fewer */
 int64_t zl_part(int64_t count, int32_t ranks);
-void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes,
-		 int stream);
 void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks,
 		int stream);
-int zl_unread(struct zr_inst *c); /* fails if a copy or sum could not read somebody */
 
 /* stage.c: the same through staging buffers */
 int zl_stage(struct zr_inst *c, const struct pend *p);

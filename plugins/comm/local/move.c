@@ -94,7 +94,8 @@ static void run(struct job *j)
 			fn(j, i, 0);
 }
 
-void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes, int stream)
+static void copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes,
+		     int stream)
 {
 	struct job j = {
 		.c = c, .from = from, .to = to, .bytes = bytes, .ranks = 1, .stream = stream
@@ -122,7 +123,7 @@ void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int3
 	sum_into(c, dtype, &to, 1, bytes, ranks, stream);
 }
 
-int zl_unread(struct zr_inst *c)
+static int unread(struct zr_inst *c)
 {
 	int32_t pid = atomic_exchange(&c->unread, 0);
 	if (!pid)
@@ -187,7 +188,7 @@ static void copy(const struct view *v, int32_t r, struct source from, char *to, 
 {
 	if (from.pid == 0 && from.p == to)
 		return;
-	zl_copy_all(v->c, &from, to, bytes, v->stream);
+	copy_all(v->c, &from, to, bytes, v->stream);
 	if (r != v->g->rank)
 		atomic_fetch_add_explicit(&v->c->sent, bytes, memory_order_relaxed);
 }
@@ -309,7 +310,7 @@ static int for_segments(struct zr_inst *c, const struct pend *p, void (*pass)(co
 		if (v.bytes)
 			pass(&v);
 	}
-	return zl_unread(c);
+	return unread(c);
 }
 
 int zl_move(struct zr_inst *c, const struct pend *p)

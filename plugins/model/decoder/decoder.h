@@ -469,7 +469,6 @@ int attention_backward(const struct pass *, const struct block_saved *, const st
  * of activations and gradients that layers pass on, else NULL and 0. */
 int moe_has_losses(const struct decoder_opts *);
 uint64_t moe_bytes_behind(const struct pass *);
-void *moe_behind(const struct pass *, const void *rows);
 int moe_clear_sums(const struct pass *); /* the embedding's */
 int moe_losses(const struct pass *);     /* the head's */
 

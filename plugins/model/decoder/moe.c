@@ -47,7 +47,7 @@ uint64_t moe_bytes_behind(const struct pass *p)
 	return 0;
 }
 
-void *moe_behind(const struct pass *p, const void *rows)
+static void *moe_behind(const struct pass *p, const void *rows)
 {
 	struct carver v = { (uintptr_t)rows, 0 };
 	take_rows(&v, p, p->C);
