@@ -62,10 +62,11 @@ struct crew {
 	double stop_at; /* when SIGTERM was sent, 0: not yet */
 	int killed;     /* SIGKILL was sent as well */
 	const struct zr_crew_how *how;
-	uint64_t beat;  /* the last value of *watch.beat */
-	double beat_at; /* when that changed */
-	int stalled;    /* that did not change for too long */
-	long long ooms; /* the count of oom.h at the start */
+	uint64_t beat;         /* the last value of *watch.beat */
+	double beat_at;        /* when that changed */
+	int stalled;           /* that did not change for too long */
+	long long ooms;        /* the count of oom.h at the start */
+	struct pollfd *polled; /* [n + 1] */
 	sigset_t old;
 	void (*old_pipe)(int), (*old_child)(int);
 };
@@ -362,8 +363,10 @@ static void check_beat(struct crew *s)
 }
 
 /* Returns 0 once all ranks have ended, or an errno if they cannot be watched. */
-static int watch(struct crew *s, struct pollfd *p)
+static int watch(struct crew *s)
 {
+	struct pollfd *p = s->polled;
+
 	while (s->running) {
 		p[s->n] = (struct pollfd){ s->signals, POLLIN, 0 };
 		for (int i = 0; i < s->n; i++)
@@ -559,6 +562,7 @@ static void finish(struct crew *s)
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (s->why)
 		munmap(s->why, (size_t)s->n * (sizeof *s->why + 1));
+	free(s->polled);
 	free(s->child);
 }
 
@@ -610,12 +614,12 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 {
 	int n = how->n;
 	struct crew s = { .child = calloc((size_t)n, sizeof *s.child),
+			  .polled = calloc((size_t)n + 1, sizeof *s.polled),
 			  .n = n,
 			  .area = -1,
 			  .signals = -1,
 			  .how = how };
-	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
-	int code = 4, rc = p ? prepare(&s) : -1;
+	int code = 4, rc = s.polled ? prepare(&s) : -1;
 
 	if (!rc)
 		rc = check_files(n);
@@ -627,7 +631,7 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 		stop_others(&s);
 	}
 
-	int no = p ? watch(&s, p) : 0;
+	int no = s.polled ? watch(&s) : 0;
 	if (no) {
 		end_unwatched(&s);
 		snprintf(end->text, sizeof end->text, "cannot watch the ranks: %s%s", strerror(no),
@@ -637,7 +641,6 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 	}
 	end->code = code; /* before signals may end this process again */
 	finish(&s);
-	free(p);
 	return code;
 }
 
