@@ -141,23 +141,29 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 	return 0;
 }
 
+static int is_local(const struct zr_config *cfg, const char *section)
+{
+	const struct zr_section *comm = zr_config_find(cfg, section);
+	return comm && comm->plugin && !strcmp(comm->plugin->desc->id, "local");
+}
+
 /* Loads the configuration. Machines share no memory, so that comm/tcp stands in for comm/local
  * there. */
 static int load(const struct zr_train_args *a, struct zr_config **cfg, struct zr_error *err)
 {
-	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES + 2];
-	int rc = zr_config_load(a->conf, a->overrides, a->n_overrides, cfg, err);
+	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES + ZR_LAUNCH_OVERRIDES];
+	int n = a->n_overrides;
+	int rc = zr_config_load(a->conf, a->overrides, n, cfg, err);
 	if (rc || !a->is_launched)
 		return rc;
 
-	const struct zr_section *comm = zr_config_find(*cfg, "comm");
-	if (strcmp(comm->plugin->desc->id, "local"))
-		return 0;
-
-	zr_config_free(*cfg);
 	memcpy(overrides, a->overrides, sizeof overrides);
-	overrides[a->n_overrides] = "comm.plugin=tcp";
-	return zr_config_load(a->conf, overrides, a->n_overrides + 1, cfg, err);
+	if (is_local(*cfg, "comm"))
+		overrides[n++] = "comm.plugin=tcp";
+	if (is_local(*cfg, "comm.host"))
+		overrides[n++] = "comm.host.plugin=tcp";
+	zr_config_free(*cfg);
+	return zr_config_load(a->conf, overrides, n, cfg, err);
 }
 
 /* Runs this process as one rank, which may be the only one. first: of those on this machine.

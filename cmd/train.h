@@ -8,10 +8,12 @@
 #include "cmd/cmd.h"
 #include "train/run/restart.h"
 
+#define ZR_LAUNCH_OVERRIDES 3 /* boot, comm, comm.host */
+
 struct zr_train_args {
 	const char *conf;
 	/* with room for those that restarts and launches add */
-	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES + 2];
+	const char *overrides[ZR_CMD_OVERRIDES + ZR_RESTART_OVERRIDES + ZR_LAUNCH_OVERRIDES];
 	int n_overrides;
 	int ranks, restarts, min_ranks; /* 0: not given */
 	double watchdog;                /* 0: not given */
