@@ -22,6 +22,15 @@ dist_pkgdata_DATA = \
 	%D%/llama3-8b.ini \
 	%D%/qwen3-30b-a3b-qlora.ini
 
+# One file for each way to start a training on several machines.
+clusterdir = $(pkgdatadir)/cluster
+dist_cluster_DATA = %D%/cluster/kubernetes.yaml
+dist_cluster_SCRIPTS = \
+	%D%/cluster/mpirun.sh \
+	%D%/cluster/slurm.sbatch \
+	%D%/cluster/ssh.sh \
+	%D%/cluster/torchrun.sh
+
 # One file for each situation of a training, to be read and copied from.
 gallerydir = $(pkgdatadir)/gallery
 dist_gallery_DATA = \
