@@ -46,6 +46,8 @@ beside fails "I5: a timeout names the missing rank and where it was seen" late \
 	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
 beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good: rank 1 has left; $op7 waits for it"
 beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
+beside fails 'I5: a pair that exchanges other counts than it expects' counts \
+	'rank 1: good: ranks differ in what they exchange: rank 0 sends 5 u8 to rank 2, which expects 6, in exchange over the world \(step 1, op 3\)'
 aborts() { is "$1" "$(unit 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
 beside aborts "I5: an abort ends all ranks with its reason"
 good() { # NAME RANKS PER_NODE

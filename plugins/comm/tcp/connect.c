@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * connect.c - the connections of all pairs of ranks. Each rank listens on a port that the system
- * chooses, and boot tells the others its addresses. The higher rank of a pair connects, to
- * whichever address answers with the number of this run, which rank 0 has drawn: machines may have
- * addresses that are another one's elsewhere. Who does not know the number is cut off.
+ * connect.c - the connections of pairs of ranks. Each rank listens on a port that the system
+ * chooses; boot, or for a group of listed ranks an all_gather, tells the others its addresses. The
+ * higher rank of a pair connects, to whichever address answers with the number of this run, which
+ * rank 0 has drawn: machines may have addresses that are another one's elsewhere. Who does not know
+ * the number is cut off.
  */
 #define _GNU_SOURCE
 #include "tcp.h"
@@ -52,7 +53,6 @@ struct stranger {
 
 struct meeting {
 	struct zr_inst *c;
-	uint8_t run[16];
 	int listening;
 	int32_t expected; /* connections that are still to come */
 	double start;
@@ -226,11 +226,11 @@ static int greet(struct meeting *m, int fd, int32_t rank, int channel)
 {
 	struct greeting mine = { MAGIC, m->c->rank, rank, channel, { 0 } }, theirs;
 	const double end = m->start + m->c->o->timeout + ANSWER;
-	memcpy(mine.run, m->run, sizeof mine.run);
+	memcpy(mine.run, m->c->run, sizeof mine.run);
 	return exchange(fd, &mine, sizeof mine, 1, end) &&
 	       exchange(fd, &theirs, sizeof theirs, 0, end) && theirs.magic == MAGIC &&
 	       theirs.from == rank && theirs.to == m->c->rank && theirs.channel == channel &&
-	       !memcmp(theirs.run, m->run, sizeof m->run);
+	       !memcmp(theirs.run, m->c->run, sizeof theirs.run);
 }
 
 static int connect_channel(struct meeting *m, int32_t rank, int channel, const struct place *p)
@@ -262,16 +262,21 @@ static int connect_channel(struct meeting *m, int32_t rank, int channel, const s
 
 /* ---- who comes ------------------------------------------------------------------- */
 
+/* Whether a pair of this rank and another one has that connection, but not yet. */
+static int is_lacking(const struct zr_inst *c, int32_t rank, int channel)
+{
+	if (c->peer[rank].fd[channel] >= 0)
+		return 0;
+	return channel == NOTES || tc_place_in(&c->group[channel], rank) >= 0;
+}
+
 static int is_of_run(const struct meeting *m, const struct greeting *g)
 {
 	const struct zr_inst *c = m->c;
-	const struct tc_group *node = &c->group[ZR_GROUP_NODE];
-	if (g->magic != MAGIC || memcmp(g->run, m->run, sizeof m->run) || g->to != c->rank ||
+	if (g->magic != MAGIC || memcmp(g->run, c->run, sizeof c->run) || g->to != c->rank ||
 	    g->from <= c->rank || g->from >= c->world || g->channel < 0 || g->channel >= CHANNELS)
 		return 0;
-	if (g->channel == ZR_GROUP_NODE && g->from >= node->first + node->size)
-		return 0;
-	return c->peer[g->from].fd[g->channel] < 0;
+	return is_lacking(c, g->from, g->channel);
 }
 
 static void take_stranger(struct meeting *m, struct stranger *s)
@@ -285,7 +290,7 @@ static void take_stranger(struct meeting *m, struct stranger *s)
 		return;
 
 	struct greeting answer = { MAGIC, m->c->rank, s->says.from, s->says.channel, { 0 } };
-	memcpy(answer.run, m->run, sizeof answer.run);
+	memcpy(answer.run, m->c->run, sizeof answer.run);
 	if (n > 0 && is_of_run(m, &s->says) &&
 	    exchange(s->fd, &answer, sizeof answer, 1, tc_now() + ANSWER)) {
 		tune(m->c, s->fd);
@@ -314,19 +319,27 @@ static void accept_one(struct meeting *m)
 	*place = (struct stranger){ .fd = fd, .since = tc_now() };
 }
 
+static int32_t count_lacking(const struct zr_inst *c, int32_t rank)
+{
+	int32_t n = 0;
+	for (int k = 0; k < CHANNELS; k++)
+		n += is_lacking(c, rank, k);
+	return n;
+}
+
 static int name_missing(const struct meeting *m)
 {
 	const struct zr_inst *c = m->c;
 	char text[400] = "";
 	for (int32_t r = c->rank + 1; r < c->world; r++)
-		if (c->peer[r].fd[NOTES] < 0 || c->peer[r].fd[ZR_GROUP_WORLD] < 0)
+		if (count_lacking(c, r))
 			comm_say(text, sizeof text, "%s%d", *text ? ", " : "", r);
 	return zr_fail(c->h, ZR_EPEER, "timeout: waited %.3g s for connections of rank %s",
 		       tc_now() - m->start, text);
 }
 
 /* Until all higher ranks have come. */
-static int accept_all(struct meeting *m)
+static int accept_expected(struct meeting *m)
 {
 	struct pollfd p[STRANGERS + 1];
 	while (m->expected > 0) {
@@ -348,12 +361,26 @@ static int accept_all(struct meeting *m)
 	return 0;
 }
 
+static int accept_higher(struct meeting *m)
+{
+	for (int32_t r = m->c->rank + 1; r < m->c->world; r++)
+		m->expected += count_lacking(m->c, r);
+	return accept_expected(m);
+}
+
 /* ---- all ------------------------------------------------------------------------- */
 
-static int is_on_node(const struct zr_inst *c, int32_t rank)
+static int connect_all(struct meeting *m, int32_t rank, const struct place *p)
 {
-	const struct tc_group *g = &c->group[ZR_GROUP_NODE];
-	return rank >= g->first && rank < g->first + g->size;
+	for (int k = 0; k < CHANNELS; k++) {
+		if (!is_lacking(m->c, rank, k))
+			continue;
+
+		int rc = connect_channel(m, rank, k, p);
+		if (rc)
+			return rc;
+	}
+	return 0;
 }
 
 static int connect_lower(struct meeting *m, const struct zr_boot_v1 *boot, struct zr_inst *b)
@@ -364,9 +391,8 @@ static int connect_lower(struct meeting *m, const struct zr_boot_v1 *boot, struc
 		struct place p;
 		snprintf(key, sizeof key, "comm.tcp.%d", r);
 		int rc = boot->get(b, key, &p, sizeof p, c->o->timeout);
-		for (int k = 0; !rc && k < CHANNELS; k++)
-			if (k != ZR_GROUP_NODE || is_on_node(c, r))
-				rc = connect_channel(m, r, k, &p);
+		if (!rc)
+			rc = connect_all(m, r, &p);
 		if (rc)
 			return rc;
 	}
@@ -374,13 +400,23 @@ static int connect_lower(struct meeting *m, const struct zr_boot_v1 *boot, struc
 }
 
 /* The number of the run. */
-static int agree_on_run(struct meeting *m, const struct zr_boot_v1 *boot, struct zr_inst *b)
+static int agree_on_run(struct zr_inst *c, const struct zr_boot_v1 *boot, struct zr_inst *b)
 {
-	if (m->c->rank)
-		return boot->get(b, "comm.tcp.run", m->run, sizeof m->run, m->c->o->timeout);
-	if (getrandom(m->run, sizeof m->run, 0) != sizeof m->run)
-		return zr_fail(m->c->h, ZR_EIO, "no random numbers");
-	return boot->put(b, "comm.tcp.run", m->run, sizeof m->run);
+	if (c->rank)
+		return boot->get(b, "comm.tcp.run", c->run, sizeof c->run, c->o->timeout);
+	if (getrandom(c->run, sizeof c->run, 0) != sizeof c->run)
+		return zr_fail(c->h, ZR_EIO, "no random numbers");
+	return boot->put(b, "comm.tcp.run", c->run, sizeof c->run);
+}
+
+static int start_listening(struct meeting *m, struct place *mine)
+{
+	int rc = find_addresses(m->c, mine);
+	if (rc)
+		return rc;
+
+	m->listening = open_port(m->c, mine);
+	return m->listening < 0 ? m->listening : 0;
 }
 
 static int meet(struct meeting *m, const struct zr_boot_v1 *boot, struct zr_inst *b)
@@ -388,52 +424,101 @@ static int meet(struct meeting *m, const struct zr_boot_v1 *boot, struct zr_inst
 	struct zr_inst *c = m->c;
 	struct place mine = { 0 };
 	char key[32];
-	int rc = find_addresses(c, &mine);
-	if (!rc)
-		rc = m->listening = open_port(c, &mine);
-	if (rc < 0)
+	int rc = start_listening(m, &mine);
+	if (rc)
 		return rc;
 
 	snprintf(key, sizeof key, "comm.tcp.%d", c->rank);
 	rc = boot->put(b, key, &mine, sizeof mine);
 	if (!rc)
-		rc = agree_on_run(m, boot, b);
+		rc = agree_on_run(c, boot, b);
 	if (!rc)
 		rc = connect_lower(m, boot, b);
 	if (rc)
 		return rc;
 
-	for (int32_t r = c->rank + 1; r < c->world; r++)
-		m->expected += 2 + is_on_node(c, r);
-	return accept_all(m);
+	return accept_higher(m);
 }
 
-int tc_connect(struct zr_inst *c)
+static struct meeting *open_meeting(struct zr_inst *c)
 {
-	struct zr_inst *b = NULL;
-	const struct zr_boot_v1 *boot = c->h->get(c->h, "zr.boot/1", &b);
 	struct meeting *m = calloc(1, sizeof *m);
-	if (!boot || !boot->put || !boot->get) {
-		free(m);
-		return zr_fail(c->h, ZR_ENOTSUP,
-			       "boot offers no key-value area through which %d ranks could meet",
-			       c->world);
-	}
-
 	if (!m)
-		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+		return NULL;
 
 	m->c = c;
 	m->listening = -1;
 	m->start = tc_now();
 	for (int i = 0; i < STRANGERS; i++)
 		m->stranger[i].fd = -1;
-	int rc = meet(m, boot, b);
+	return m;
+}
+
+static void close_meeting(struct meeting *m)
+{
 	for (int i = 0; i < STRANGERS; i++)
 		if (m->stranger[i].fd >= 0)
 			close(m->stranger[i].fd);
 	if (m->listening >= 0)
 		close(m->listening);
 	free(m);
+}
+
+int tc_connect(struct zr_inst *c)
+{
+	struct zr_inst *b = NULL;
+	const struct zr_boot_v1 *boot = c->h->get(c->h, "zr.boot/1", &b);
+	if (!boot || !boot->put || !boot->get)
+		return zr_fail(c->h, ZR_ENOTSUP,
+			       "boot offers no key-value area through which %d ranks could meet",
+			       c->world);
+
+	struct meeting *m = open_meeting(c);
+	if (!m)
+		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+
+	int rc = meet(m, boot, b);
+	close_meeting(m);
+	return rc;
+}
+
+/* ---- a group of listed ranks ----------------------------------------------------- */
+
+/* Where all ranks of the world listen. */
+static int gather_places(struct zr_inst *c, int32_t number, const struct place *mine,
+			 struct place *all)
+{
+	const struct zr_comm_seg seg = { mine, all, sizeof *mine };
+	return tc_gather(c, &seg, number);
+}
+
+static int meet_group(struct meeting *m, int32_t number, struct place *all)
+{
+	struct zr_inst *c = m->c;
+	const struct tc_group *g = &c->group[number];
+	struct place mine = { 0 };
+	int rc = start_listening(m, &mine);
+	if (!rc)
+		rc = gather_places(c, number, &mine, all);
+	for (int32_t k = 0; !rc && k < g->rank; k++)
+		rc = connect_all(m, tc_in_world(g, k), &all[tc_in_world(g, k)]);
+	if (rc)
+		return rc;
+
+	return accept_higher(m);
+}
+
+int tc_connect_group(struct zr_inst *c, int32_t number)
+{
+	struct place *all = malloc((size_t)c->world * sizeof *all);
+	struct meeting *m = open_meeting(c);
+	int rc;
+	if (all && m)
+		rc = meet_group(m, number, all);
+	else
+		rc = zr_fail(c->h, ZR_ENOMEM, "no memory");
+	if (m)
+		close_meeting(m);
+	free(all);
 	return rc;
 }

@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
-/* A stretch of a stream. bytes 0: nothing can move now, or `over`: the operation ends here. */
+/* A stretch of a stream. bytes 0: nothing can move now, or `over`: the phase ends here, and with
+ * the last one the operation. */
 struct stretch {
 	char *at;
 	uint64_t bytes;
@@ -33,6 +35,9 @@ int tc_is_done(const struct zr_inst *c, const struct tc_pend *p)
 static struct stretch sent_part(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
 				int32_t r)
 {
+	if (p->own.kind == COMM_EXCHANGE)
+		return (struct stretch){ p->pair[r].send, p->pair[r].sent, 0 };
+
 	const struct zr_comm_seg *s = &p->seg[seg];
 	char *from = (char *)s->send;
 	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
@@ -56,6 +61,9 @@ static struct stretch received_part(const struct tc_group *g, const struct tc_pe
 				    int32_t r)
 {
 	(void)g;
+	if (p->own.kind == COMM_EXCHANGE)
+		return (struct stretch){ p->pair[r].recv, p->pair[r].received, 0 };
+
 	const struct zr_comm_seg *s = &p->seg[seg];
 	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
 	switch (p->own.kind) {
@@ -78,20 +86,36 @@ static struct stretch result_part(const struct tc_group *g, const struct tc_pend
 
 /* ---- where a stream is ----------------------------------------------------------- */
 
-static int has_segments(const struct tc_pend *p)
+/* Segments whose bytes move; those of an exchange are one for each pair. */
+static int32_t moved_segments(const struct tc_pend *p)
 {
+	if (p->own.kind == COMM_EXCHANGE)
+		return 1;
 	return p->own.kind < ZR_COMM_BARRIER ? p->own.n_seg : 0;
 }
 
-/* The next phase, once all segments of one are through. Whether there is one. */
+static int has_phase(const struct tc_pend *p, int phase)
+{
+	switch (phase) {
+	case PHASE_AGREED:
+		return p->own.kind == COMM_EXCHANGE;
+	case PHASE_RESULT:
+		return p->own.kind == ZR_COMM_ALL_REDUCE;
+	}
+	return 1;
+}
+
+/* The next phase, once one is through. Whether there is one. */
 static int next_phase(const struct tc_pend *p, struct tc_cursor *at)
 {
 	at->seg = 0;
 	at->at = 0;
-	if (at->phase == PHASE_DATA && p->own.kind == ZR_COMM_ALL_REDUCE) {
-		at->phase = PHASE_RESULT;
+	at->phase++;
+	while (at->phase < PHASES && !has_phase(p, at->phase))
+		at->phase++;
+	if (at->phase < PHASES)
 		return 1;
-	}
+
 	at->phase = PHASE_HEADER;
 	at->piece = 0;
 	at->seq++;
@@ -105,7 +129,7 @@ typedef struct stretch part_fn(const struct tc_group *g, const struct tc_pend *p
 static struct stretch left_of_part(const struct tc_group *g, const struct tc_pend *p,
 				   struct tc_cursor *at, int32_t r, part_fn *part)
 {
-	for (; at->seg < has_segments(p); at->seg++, at->at = 0) {
+	for (; at->seg < moved_segments(p); at->seg++, at->at = 0) {
 		struct stretch x = part(g, p, at->seg, r);
 		if (at->at < x.bytes)
 			return (struct stretch){ x.at + at->at, x.bytes - at->at, 0 };
@@ -115,36 +139,63 @@ static struct stretch left_of_part(const struct tc_group *g, const struct tc_pen
 
 /* ---- sending --------------------------------------------------------------------- */
 
-/* What goes to rank r of the group next. */
-static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
-				int32_t r)
+/* What rank r is told of p: of an exchange, how many elements it gets. */
+static struct tc_header header_for(const struct tc_pend *p, int32_t r)
 {
-	if (at->phase == PHASE_HEADER && at->at < sizeof p->own)
-		return (struct stretch){ (char *)&p->own + at->at, sizeof p->own - at->at, 0 };
-	if (at->phase == PHASE_HEADER) {
-		at->phase = PHASE_DATA;
-		at->at = 0;
-	}
-	if (at->phase == PHASE_DATA) {
-		struct stretch x = left_of_part(g, p, at, r, sent_part);
-		if (!x.over || !next_phase(p, at))
-			return x;
+	struct tc_header h = p->own;
+	if (h.kind == COMM_EXCHANGE)
+		h.total = (int64_t)(p->pair[r].sent / comm_dtype_bytes(h.dtype));
+	return h;
+}
+
+static struct stretch rest_of_header(struct tc_cursor *at)
+{
+	const uint64_t left = sizeof at->header - at->at;
+	return (struct stretch){ (char *)&at->header + at->at, left, !left };
+}
+
+/* One byte. */
+static struct stretch rest_of_word(struct tc_cursor *at)
+{
+	return (struct stretch){ &at->word, 1 - at->at, at->at };
+}
+
+static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
+				    struct tc_cursor *at, int32_t r)
+{
+	const struct stretch not_yet = { NULL, 0, 0 };
+	switch (at->phase) {
+	case PHASE_HEADER:
+		if (!at->at)
+			at->header = header_for(p, r);
+		return rest_of_header(at);
+	case PHASE_AGREED:
+		return p->met ? rest_of_word(at) : not_yet;
+	case PHASE_DATA:
+		return left_of_part(g, p, at, r, sent_part);
 	}
 
 	/* the sum, once there is one */
 	if (p->added < p->pieces)
-		return (struct stretch){ NULL, 0, 0 };
+		return not_yet;
+	return left_of_part(g, p, at, g->rank, result_part);
+}
 
-	struct stretch x = left_of_part(g, p, at, g->rank, result_part);
-	if (x.over)
-		next_phase(p, at);
+/* What goes to rank r of the group next. */
+static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+				int32_t r)
+{
+	struct stretch x;
+	do
+		x = sent_in_phase(g, p, at, r);
+	while (x.over && next_phase(p, at));
 	return x;
 }
 
 static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 {
 	struct tc_group *g = &c->group[k];
-	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_peer *peer = &c->peer[tc_in_world(g, r)];
 	struct tc_cursor *at = &peer->out[k];
 	struct tc_pend *p;
 	int moved = 0;
@@ -164,7 +215,7 @@ static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 		if (n < 0 && errno == EAGAIN)
 			return moved;
 		if (n < 0)
-			return tc_lost(c, g->first + r, errno);
+			return tc_lost(c, tc_in_world(g, r), errno);
 
 		at->at += (uint64_t)n;
 		moved = 1;
@@ -183,6 +234,31 @@ static int is_common(const struct tc_group *g, const struct tc_pend *p, int32_t 
 	return g->size > 2 && others == 1;
 }
 
+void tc_keep_own(const struct tc_pair *own)
+{
+	if (own->sent)
+		memcpy(own->recv, own->send, own->sent);
+}
+
+/* Of an exchange: whether all send what this rank expects of them. */
+static int compare_pairs(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
+{
+	const int64_t bytes = (int64_t)comm_dtype_bytes(p->own.dtype);
+	char op[160];
+	for (int32_t r = 0; r < g->size; r++) {
+		const int64_t sent = p->all[r].total;
+		const int64_t expected = (int64_t)p->pair[r].received / bytes;
+		if (r == g->rank || sent == expected)
+			continue;
+
+		tc_op_text(&p->own, p->group, op, sizeof op);
+		return tc_stop(c, COMM_PAIR_DIFFERS, tc_in_world(g, r), (long long)sent,
+			       comm_dtype_name(p->own.dtype), c->rank, (long long)expected, op);
+	}
+	tc_keep_own(&p->pair[g->rank]);
+	return 0;
+}
+
 /* All have come: compares. */
 static int compare_headers(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
 {
@@ -198,20 +274,32 @@ static int compare_headers(struct zr_inst *c, struct tc_group *g, struct tc_pend
 		return tc_differ(c, p, r, what, common);
 	}
 
+	if (p->own.kind == COMM_EXCHANGE) {
+		int rc = compare_pairs(c, g, p);
+		if (rc)
+			return rc;
+	}
 	p->met = 1;
 	if (p->own.seq > g->common.seq)
 		g->common = p->own;
 	return 0;
 }
 
+static int is_header(const struct tc_header *h, uint64_t seq)
+{
+	const int known = (h->kind >= ZR_COMM_ALL_GATHER && h->kind <= ZR_COMM_FENCE) ||
+			  h->kind == COMM_EXCHANGE;
+	return known && h->seq == seq;
+}
+
 /* The header of rank r is here. */
 static int take_header(struct zr_inst *c, struct tc_group *g, struct tc_pend *p, int32_t r,
 		       const struct tc_header *h)
 {
-	if (h->seq != p->own.seq || h->kind < ZR_COMM_ALL_GATHER || h->kind > ZR_COMM_FENCE)
+	if (!is_header(h, p->own.seq))
 		return tc_stop(c,
 			       "rank %d sent what is no header: do all ranks run the same zeroth?",
-			       g->first + r);
+			       tc_in_world(g, r));
 	p->all[r] = *h;
 	p->came++;
 	return p->came == g->size - 1 ? compare_headers(c, g, p) : 0;
@@ -222,7 +310,7 @@ static struct stretch staged_part(struct tc_group *g, struct tc_pend *p, struct 
 				  int32_t r)
 {
 	const uint64_t most = tc_piece_bytes(g->size);
-	for (; at->seg < has_segments(p); at->seg++, at->at = 0) {
+	for (; at->seg < moved_segments(p); at->seg++, at->at = 0) {
 		uint64_t all = tc_part(g, p, at->seg, g->rank), in = at->at % most;
 		if (at->at == all)
 			continue;
@@ -250,24 +338,33 @@ static void count_staged(struct zr_inst *c, struct tc_group *g, struct tc_pend *
 	tc_add_pieces(c, g, p);
 }
 
+static struct stretch received_in_phase(struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+					int32_t r)
+{
+	const struct stretch not_yet = { NULL, 0, 0 };
+	if (at->phase == PHASE_HEADER)
+		return rest_of_header(at);
+	if (tc_difference(&p->own, &p->all[r]))
+		return not_yet; /* once all have come, it is said */
+	if (at->phase == PHASE_AGREED)
+		return rest_of_word(at);
+	if (p->own.kind == COMM_EXCHANGE && !p->met)
+		return not_yet; /* counts are compared first */
+	if (at->phase == PHASE_RESULT)
+		return left_of_part(g, p, at, r, result_part);
+	if (tc_adds(p->own.kind))
+		return staged_part(g, p, at, r);
+	return left_of_part(g, p, at, r, received_part);
+}
+
+/* What comes from rank r of the group next. */
 static struct stretch next_received(struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
 				    int32_t r)
 {
-	if (at->phase == PHASE_HEADER)
-		return (struct stretch){ (char *)&at->comes + at->at, sizeof at->comes - at->at,
-					 0 };
-	if (tc_difference(&p->own, &p->all[r]))
-		return (struct stretch){ NULL, 0, 0 }; /* once all have come, it is said */
-	if (at->phase == PHASE_DATA) {
-		struct stretch x = tc_adds(p->own.kind) ? staged_part(g, p, at, r) :
-							  left_of_part(g, p, at, r, received_part);
-		if (!x.over || !next_phase(p, at))
-			return x;
-	}
-
-	struct stretch x = left_of_part(g, p, at, r, result_part);
-	if (x.over)
-		next_phase(p, at);
+	struct stretch x;
+	do
+		x = received_in_phase(g, p, at, r);
+	while (x.over && next_phase(p, at));
 	return x;
 }
 
@@ -277,13 +374,12 @@ static int take_bytes(struct zr_inst *c, struct tc_group *g, struct tc_pend *p,
 {
 	at->at += n;
 	if (at->phase == PHASE_HEADER) {
-		if (at->at < sizeof at->comes)
+		if (at->at < sizeof at->header)
 			return 0;
-
-		at->phase = PHASE_DATA;
-		at->at = 0;
-		return take_header(c, g, p, r, &at->comes);
+		return take_header(c, g, p, r, &at->header);
 	}
+	if (at->phase == PHASE_AGREED)
+		return 0;
 
 	atomic_fetch_add_explicit(&c->received, n, memory_order_relaxed);
 	if (at->phase == PHASE_DATA && tc_adds(p->own.kind))
@@ -294,7 +390,7 @@ static int take_bytes(struct zr_inst *c, struct tc_group *g, struct tc_pend *p,
 static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
 {
 	struct tc_group *g = &c->group[k];
-	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_peer *peer = &c->peer[tc_in_world(g, r)];
 	struct tc_cursor *at = &peer->in[k];
 	struct tc_pend *p;
 	int moved = 0;
@@ -314,7 +410,7 @@ static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
 		if (n < 0 && errno == EAGAIN)
 			return moved;
 		if (n <= 0)
-			return tc_lost(c, g->first + r, n ? errno : 0);
+			return tc_lost(c, tc_in_world(g, r), n ? errno : 0);
 
 		int rc = take_bytes(c, g, p, at, r, (uint64_t)n);
 		if (rc)
@@ -353,7 +449,7 @@ int tc_advance(struct zr_inst *c)
 static short wanted(struct zr_inst *c, int32_t k, int32_t r)
 {
 	struct tc_group *g = &c->group[k];
-	struct tc_peer *peer = &c->peer[g->first + r];
+	struct tc_peer *peer = &c->peer[tc_in_world(g, r)];
 	struct tc_pend *in = find_op(c, g, peer->in[k].seq), *out = find_op(c, g, peer->out[k].seq);
 	short events = 0;
 	if (in && next_received(g, in, &peer->in[k], r).bytes)
@@ -375,8 +471,9 @@ void tc_sleep(struct zr_inst *c, int milliseconds)
 		for (int32_t r = 0; r < g->size; r++) {
 			short events = r == g->rank ? 0 : wanted(c, k, r);
 			if (events)
-				c->poll[n++] = (struct pollfd){ .fd = c->peer[g->first + r].fd[k],
-								.events = events };
+				c->poll[n++] =
+					(struct pollfd){ .fd = c->peer[tc_in_world(g, r)].fd[k],
+							 .events = events };
 		}
 	}
 

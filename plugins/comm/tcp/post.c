@@ -9,6 +9,11 @@
 
 /* ---- checks ---------------------------------------------------------------------- */
 
+static int is_group(const struct zr_inst *c, int32_t group)
+{
+	return group >= ZR_GROUP_SELF && group < GROUPS && c->group[group].size;
+}
+
 static int check_segment(struct zr_inst *c, const struct zr_comm_op *op, int32_t i)
 {
 	const struct tc_group *g = &c->group[op->group];
@@ -43,7 +48,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	const char *kind = comm_kind_name(op->kind);
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
-	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+	if (!is_group(c, op->group))
 		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", kind, op->group);
 	if (tc_adds(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_F64 && op->dtype != ZR_I64)
 		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", kind,
@@ -52,6 +57,21 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root,
 			       c->group[op->group].size);
 	return check_segments(c, op);
+}
+
+static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
+{
+	if (!is_group(c, x->group))
+		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
+
+	const struct tc_group *g = &c->group[x->group];
+	if (!comm_exchange_is_sound(x, g->size))
+		return zr_fail(c->h, ZR_EINVAL, COMM_UNSOUND, x->dtype);
+	if (x->send_count[g->rank] != x->recv_count[g->rank])
+		return zr_fail(c->h, ZR_EINVAL, COMM_OWN_DIFFERS, g->rank,
+			       (long long)x->send_count[g->rank],
+			       (long long)x->recv_count[g->rank]);
+	return 0;
 }
 
 /* ---- what needs no other rank ---------------------------------------------------- */
@@ -93,7 +113,7 @@ static void copy_own(const struct tc_group *g, const struct tc_pend *p)
 
 /* ---- post ------------------------------------------------------------------------ */
 
-static struct tc_header header_of(const struct zr_comm_op *op, uint64_t seq)
+static struct tc_header header_of(const struct zr_comm_op *op)
 {
 	struct tc_header h = {
 		.kind = op->kind,
@@ -104,7 +124,6 @@ static struct tc_header header_of(const struct zr_comm_op *op, uint64_t seq)
 		.unit = op->tag.unit,
 		.step = op->tag.step,
 		.counts = 0xcbf29ce484222325u,
-		.seq = seq,
 	};
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		h.total += op->seg[i].count;
@@ -113,55 +132,135 @@ static struct tc_header header_of(const struct zr_comm_op *op, uint64_t seq)
 	return h;
 }
 
-static int make_room(struct zr_inst *c, struct tc_pend *p)
+static struct tc_pend *free_pend(struct zr_inst *c)
 {
+	for (int at = 0; at < WINDOW; at++)
+		if (!c->pend[at].ticket)
+			return &c->pend[at];
+	return NULL;
+}
+
+static int make_room(struct zr_inst *c, struct tc_pend *p, int32_t kind)
+{
+	const size_t world = (size_t)c->world;
 	if (!p->all)
-		p->all = calloc((size_t)c->world, sizeof *p->all);
-	if (p->all)
+		p->all = calloc(world, sizeof *p->all);
+	if (!p->pair && kind == COMM_EXCHANGE)
+		p->pair = calloc(world, sizeof *p->pair);
+
+	if (p->all && (p->pair || kind != COMM_EXCHANGE))
 		return 0;
 	return zr_fail(c->h, ZR_ENOMEM, "no memory for the headers of %d ranks", c->world);
 }
 
-static void begin(struct zr_inst *c, struct tc_pend *p, const struct zr_comm_op *op)
+/* A free place for an operation of which `own` says all but the number. */
+static int begin(struct zr_inst *c, int32_t group, const struct tc_header *own,
+		 struct tc_pend **out)
 {
-	struct tc_group *g = &c->group[op->group];
-	struct tc_header *all = p->all;
-	memset(all, 0, (size_t)g->size * sizeof *all);
-	*p = (struct tc_pend){ .group = op->group, .all = all, .seg = op->seg };
-	p->own = header_of(op, ++g->posted);
+	struct tc_group *g = &c->group[group];
+	struct tc_pend *p = *out = free_pend(c);
+	if (!p)
+		return ZR_EAGAIN;
+
+	int rc = make_room(c, p, own->kind);
+	if (rc)
+		return rc;
+
+	*p = (struct tc_pend){ .group = group, .own = *own, .all = p->all, .pair = p->pair };
+	p->own.seq = ++g->posted;
+	memset(p->all, 0, (size_t)g->size * sizeof *p->all);
 	p->all[g->rank] = p->own;
 	g->queue[g->posted % WINDOW] = (int32_t)(p - c->pend);
-	if (tc_adds(op->kind))
-		p->pieces = tc_count_pieces(g, p);
-	copy_own(g, p);
+	return 0;
+}
+
+/* Its buffers are known: what can be sent is. */
+static int start(struct zr_inst *c, struct tc_pend *p, zr_ticket *out)
+{
+	p->ticket = ++c->next * WINDOW + (zr_ticket)(p - c->pend);
+	*out = p->ticket;
+	int rc = tc_advance(c);
+	return rc < 0 ? rc : 0;
 }
 
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	int at = 0, rc = tc_enter(c);
+	int rc = tc_enter(c);
 	if (!rc)
 		rc = check_op(c, op);
 	if (rc)
 		return rc;
-	if (c->group[op->group].size == 1) {
+
+	const struct tc_group *g = &c->group[op->group];
+	if (g->size == 1) {
 		copy_alone(op);
 		*out = 0;
 		return 0;
 	}
 
-	while (at < WINDOW && c->pend[at].ticket)
-		at++;
-	if (at == WINDOW)
-		return ZR_EAGAIN;
-
-	struct tc_pend *p = &c->pend[at];
-	rc = make_room(c, p);
+	const struct tc_header own = header_of(op);
+	struct tc_pend *p;
+	rc = begin(c, op->group, &own, &p);
 	if (rc)
 		return rc;
 
-	begin(c, p, op);
-	p->ticket = ++c->next * WINDOW + (zr_ticket)at;
-	*out = p->ticket;
-	rc = tc_advance(c);
-	return rc < 0 ? rc : 0;
+	p->seg = op->seg;
+	if (tc_adds(op->kind))
+		p->pieces = tc_count_pieces(g, p);
+	copy_own(g, p);
+	return start(c, p, out);
+}
+
+/* ---- exchanges ------------------------------------------------------------------- */
+
+static void lay_pairs(const struct zr_comm_exchange *x, int32_t ranks, struct tc_pair *pair)
+{
+	const uint64_t each = comm_dtype_bytes(x->dtype);
+	char *send = (char *)x->send, *recv = x->recv;
+	for (int32_t r = 0; r < ranks; r++) {
+		pair[r] = (struct tc_pair){
+			.send = send,
+			.recv = recv,
+			.sent = (uint64_t)x->send_count[r] * each,
+			.received = (uint64_t)x->recv_count[r] * each,
+		};
+		send += pair[r].sent;
+		recv += pair[r].received;
+	}
+}
+
+static struct tc_header header_of_exchange(const struct zr_comm_exchange *x)
+{
+	return (struct tc_header){ .kind = COMM_EXCHANGE,
+				   .dtype = x->dtype,
+				   .op = x->tag.op,
+				   .unit = x->tag.unit,
+				   .step = x->tag.step };
+}
+
+int tc_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	int rc = tc_enter(c);
+	if (!rc)
+		rc = check_exchange(c, x);
+	if (rc)
+		return rc;
+
+	const int32_t ranks = c->group[x->group].size;
+	if (ranks == 1) {
+		struct tc_pair own;
+		lay_pairs(x, 1, &own);
+		tc_keep_own(&own);
+		*out = 0;
+		return 0;
+	}
+
+	const struct tc_header own = header_of_exchange(x);
+	struct tc_pend *p;
+	rc = begin(c, x->group, &own, &p);
+	if (rc)
+		return rc;
+
+	lay_pairs(x, ranks, p->pair);
+	return start(c, p, out);
 }

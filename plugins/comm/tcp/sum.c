@@ -15,6 +15,11 @@ uint64_t tc_piece_bytes(int32_t ranks)
 	return n > LEAST ? n : LEAST;
 }
 
+uint64_t tc_staging_bytes(int32_t ranks)
+{
+	return 2 * tc_piece_bytes(ranks) * (uint64_t)ranks;
+}
+
 uint64_t tc_most_staged(int32_t world)
 {
 	const uint64_t least = LEAST * (uint64_t)world;

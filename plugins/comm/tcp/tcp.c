@@ -28,7 +28,8 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	return 0;
 }
 
-/* For two groups, of which that of the node may be of any size. */
+/* For two groups, of which that of the node may be of any size; those of listed ranks take theirs
+ * when they are made. */
 static uint64_t tcp_held(const void *opts, int32_t world, int32_t workers)
 {
 	(void)opts, (void)workers;
@@ -47,10 +48,10 @@ static int take_memory(struct zr_inst *c)
 			       c->world);
 
 	char *at = c->staging;
-	for (int k = ZR_GROUP_NODE; k < GROUPS; k++) {
+	for (int k = ZR_GROUP_NODE; k <= ZR_GROUP_WORLD; k++) {
 		struct tc_group *g = &c->group[k];
 		g->staging = at;
-		at += 2 * tc_piece_bytes(g->size) * (uint64_t)g->size;
+		at += tc_staging_bytes(g->size);
 	}
 	for (int32_t r = 0; r < c->world; r++) {
 		struct tc_peer *peer = &c->peer[r];
@@ -81,14 +82,25 @@ static void leave(struct zr_inst *c)
 		tc_goodbye(c);
 }
 
-static void tcp_free(struct zr_inst *c)
+static void close_connections(struct zr_inst *c)
 {
-	for (int i = 0; i < WINDOW; i++)
-		free(c->pend[i].all);
 	for (int32_t r = 0; c->peer && r < c->world; r++)
 		for (int k = 0; k < CHANNELS; k++)
 			if (c->peer[r].fd[k] >= 0)
 				close(c->peer[r].fd[k]);
+}
+
+static void tcp_free(struct zr_inst *c)
+{
+	for (int i = 0; i < WINDOW; i++) {
+		free(c->pend[i].all);
+		free(c->pend[i].pair);
+	}
+	for (int k = ZR_GROUP_SEQUENCE; k < GROUPS; k++) {
+		free(c->group[k].ranks);
+		c->h->release(c->h, c->group[k].staging);
+	}
+	close_connections(c);
 	c->h->release(c->h, c->staging);
 	free(c->source);
 	free(c->poll);
@@ -151,6 +163,8 @@ static const struct zr_comm_v1 vtbl = {
 	.abort = tcp_abort,
 	.bytes_sent = tcp_bytes_sent,
 	.held = tcp_held,
+	.exchange = tc_exchange,
+	.group = tc_group,
 };
 
 static const struct zr_opt opts[] = {

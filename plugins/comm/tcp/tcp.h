@@ -2,7 +2,8 @@
  *
  * tcp.h - parts of the comm plugin `tcp`: ranks of any machines, each connected with each other.
  *
- * A pair of ranks has a connection for each group that both are in, and one for notes. What a rank
+ * A pair of ranks has a connection for each group that both are in, and one for notes; those of a
+ * group of listed ranks are made with the group. What a rank
  * sends to another one over a group's connection is a stream: for each operation, in the order in
  * which they were posted, a header and the bytes that this peer gets. Who receives knows from the
  * operation that it has posted itself how many come and where they go; a header that differs ends
@@ -28,8 +29,8 @@
 #include "plugins/comm/sum.h"
 
 #define WINDOW    64 /* tickets of one rank that may be outstanding */
-#define GROUPS    3  /* self, node, world, as ZR_GROUP_* */
-#define CHANNELS  3  /* of a pair: notes in the place of self */
+#define GROUPS    6  /* as ZR_GROUP_*, self first */
+#define CHANNELS  6  /* of a pair: notes in the place of self */
 #define NOTES     ZR_GROUP_SELF
 #define ADDRESSES 8 /* of a machine that are tried */
 
@@ -57,12 +58,15 @@ struct tc_cursor {
 	uint64_t seq; /* of the operation; one more than those that are over */
 	int phase;    /* PHASE_* */
 	int32_t seg;
-	uint64_t at;            /* bytes of the header, or of this peer's part of the segment */
-	uint64_t piece;         /* of a sum: number of the piece that arrives */
-	struct tc_header comes; /* that is being received */
+	uint64_t at;             /* bytes of the header, or of this peer's part of the segment */
+	uint64_t piece;          /* of a sum: number of the piece that arrives */
+	struct tc_header header; /* that is under way */
+	char word;               /* so is this byte, which says no more than that it comes */
 };
 
-enum { PHASE_HEADER, PHASE_DATA, PHASE_RESULT };
+/* Of an operation in a stream. Of an exchange: the sender has found all counts that it expects; of
+ * an all_reduce: its part of the sum. */
+enum { PHASE_HEADER, PHASE_AGREED, PHASE_DATA, PHASE_RESULT, PHASES };
 
 struct tc_peer {
 	int fd[CHANNELS]; /* -1: none */
@@ -75,6 +79,12 @@ struct tc_peer {
 	struct tc_note going;
 };
 
+/* Of an exchange: what goes to a rank, and where what comes from it lies. */
+struct tc_pair {
+	char *send, *recv;
+	uint64_t sent, received; /* bytes */
+};
+
 /* An outstanding operation. */
 struct tc_pend {
 	zr_ticket ticket; /* 0: free */
@@ -82,6 +92,7 @@ struct tc_pend {
 	int met, told;                 /* headers agree; a note says that this rank waits in it */
 	struct tc_header own, *all;    /* [world] by rank in the group; kind 0: not here yet */
 	const struct zr_comm_seg *seg; /* the caller's */
+	struct tc_pair *pair;          /* of an exchange, [world] by rank in the group */
 	int32_t came, sent, got; /* ranks whose header is here; that have all; whose all is here */
 	/* a sum */
 	uint64_t pieces, added; /* all; that are in the result */
@@ -91,8 +102,10 @@ struct tc_pend {
 };
 
 struct tc_group {
-	/* its ranks are first .. first + size - 1; rank: of this process in it */
+	/* its ranks are first .. first + size - 1, or those of the list; rank: of this process in
+	 * it; size 0: not made */
 	int32_t first, size, rank;
+	int32_t *ranks;          /* [size], owned; NULL: no list */
 	uint64_t posted;         /* operations so far */
 	int32_t queue[WINDOW];   /* by seq: its place in `pend` */
 	char *staging;           /* of sums: two pieces of each rank */
@@ -109,6 +122,7 @@ struct zr_inst {
 	const struct zr_host *h;
 	const struct tcp_opts *o;
 	int32_t rank, world;
+	uint8_t run[16];     /* the number of the run, which strangers do not know */
 	int broken, follows; /* `why` says it; because of another rank */
 	struct tc_group group[GROUPS];
 	struct tc_peer *peer; /* [world] */
@@ -133,18 +147,43 @@ static inline int tc_adds(int32_t kind)
 	return kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_REDUCE;
 }
 
+/* The number in the world of a rank of the group. */
+static inline int32_t tc_in_world(const struct tc_group *g, int32_t rank_in_group)
+{
+	if (g->ranks)
+		return g->ranks[rank_in_group];
+	return g->first + rank_in_group;
+}
+
+/* The place of a rank of the world in the group; -1: it is not in it. */
+static inline int32_t tc_place_in(const struct tc_group *g, int32_t rank)
+{
+	if (g->ranks)
+		return comm_place_in(g->ranks, g->size, rank, INT32_MAX);
+	return rank >= g->first && rank < g->first + g->size ? rank - g->first : -1;
+}
+
 /* connect.c: connections with all ranks, whose addresses boot tells */
 int tc_connect(struct zr_inst *c);
+/* with the others of a group of listed ranks; all ranks of the world call it */
+int tc_connect_group(struct zr_inst *c, int32_t number);
+
+/* group.c */
+int tc_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n);
 
 /* post.c */
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
+int tc_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out);
 
 /* sum.c: bytes of a piece of a sum that come from each of so many ranks */
 uint64_t tc_piece_bytes(int32_t ranks);
+uint64_t tc_staging_bytes(int32_t ranks); /* of a group of so many ranks */
 /* at least the staging of a group of any size in this world, which rounding makes differ */
 uint64_t tc_most_staged(int32_t world);
 /* move.c: moves what can be moved. 1: something was, 0, < 0. */
 int tc_advance(struct zr_inst *c);
+/* Of an exchange: what this rank sends to itself. */
+void tc_keep_own(const struct tc_pair *own);
 int tc_is_done(const struct zr_inst *c, const struct tc_pend *p);
 /* Until something can be moved or a note comes, at most so long. */
 void tc_sleep(struct zr_inst *c, int milliseconds);
@@ -159,6 +198,8 @@ void tc_add_pieces(struct zr_inst *c, struct tc_group *g, struct tc_pend *p);
 /* wait.c */
 int tc_test(struct zr_inst *c, zr_ticket t);
 int tc_wait(struct zr_inst *c, zr_ticket t);
+/* An all_gather of some bytes over the world, before it returns. */
+int tc_gather(struct zr_inst *c, const struct zr_comm_seg *bytes, int32_t about);
 
 /* note.c */
 double tc_now(void);

@@ -18,6 +18,8 @@ const char *tc_difference(const struct tc_header *x, const struct tc_header *y)
 		return "the type of elements";
 	if (x->n_seg != y->n_seg)
 		return "the number of segments";
+	if (x->kind == COMM_EXCHANGE)
+		return NULL; /* counts are compared pair by pair */
 	if (x->total != y->total || x->counts != y->counts)
 		return "the number of elements";
 	return NULL;
@@ -27,7 +29,7 @@ void tc_op_text(const struct tc_header *op, int32_t group, char *out, size_t roo
 {
 	out[0] = 0;
 	comm_say(out, room, "%s over the %s (step %lld, op %d", comm_kind_name(op->kind),
-		 group == ZR_GROUP_NODE ? "node" : "world", (long long)op->step, op->op);
+		 comm_group_name(group), (long long)op->step, op->op);
 	if (op->unit >= 0)
 		comm_say(out, room, ", unit %d", op->unit);
 	comm_say(out, room, ")");
@@ -39,8 +41,7 @@ static int is_waiting(const struct zr_inst *c, int32_t rank)
 {
 	const struct tc_note *n = &c->peer[rank].note;
 	const struct tc_group *g = &c->group[n->group];
-	int member = rank >= g->first && rank < g->first + g->size;
-	return n->what == NOTE_WAITS && (!member || n->at.seq > g->common.seq);
+	return n->what == NOTE_WAITS && (tc_place_in(g, rank) < 0 || n->at.seq > g->common.seq);
 }
 
 static void rank_text(const struct zr_inst *c, const struct tc_pend *p, int32_t rank, char *out,
@@ -63,18 +64,13 @@ static void rank_text(const struct zr_inst *c, const struct tc_pend *p, int32_t 
 	}
 }
 
-static int has_come(const struct zr_inst *c, const struct tc_pend *p, int32_t rank)
-{
-	return p->all[rank - c->group[p->group].first].kind != 0;
-}
-
 void tc_missing_text(const struct zr_inst *c, const struct tc_pend *p, char *out, size_t room)
 {
 	const struct tc_group *g = &c->group[p->group];
 	int32_t named = 0, more = 0;
 	out[0] = 0;
-	for (int32_t r = g->first; r < g->first + g->size; r++) {
-		if (has_come(c, p, r))
+	for (int32_t k = 0; k < g->size; k++) {
+		if (p->all[k].kind)
 			continue;
 		if (named == NAMED) {
 			more++;
@@ -82,7 +78,7 @@ void tc_missing_text(const struct zr_inst *c, const struct tc_pend *p, char *out
 		}
 		if (named++)
 			comm_say(out, room, ", ");
-		rank_text(c, p, r, out, room);
+		rank_text(c, p, tc_in_world(g, k), out, room);
 	}
 
 	if (more)
@@ -112,7 +108,7 @@ int tc_differ(struct zr_inst *c, const struct tc_pend *p, int32_t peer, const ch
 	header_text(&p->all[high], p->group, second, sizeof second);
 	if (common >= 0)
 		snprintf(others, sizeof others, "; all others call what rank %d calls",
-			 g->first + common);
+			 tc_in_world(g, common));
 	return tc_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
-		       g->first + low, first, g->first + high, second, others);
+		       tc_in_world(g, low), first, tc_in_world(g, high), second, others);
 }

@@ -26,7 +26,8 @@ static int check_left(struct zr_inst *c, const struct tc_pend *p)
 {
 	const struct tc_group *g = &c->group[p->group];
 	char op[160];
-	for (int32_t r = g->first; r < g->first + g->size; r++) {
+	for (int32_t k = 0; k < g->size; k++) {
+		const int32_t r = tc_in_world(g, k);
 		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->own.seq)
 			continue;
 		tc_op_text(&p->own, p->group, op, sizeof op);
@@ -128,4 +129,21 @@ int tc_wait(struct zr_inst *c, zr_ticket t)
 
 	p->ticket = 0;
 	return 0;
+}
+
+int tc_gather(struct zr_inst *c, const struct zr_comm_seg *bytes, int32_t about)
+{
+	const struct zr_comm_op op = { .size = sizeof op,
+				       .kind = ZR_COMM_ALL_GATHER,
+				       .group = ZR_GROUP_WORLD,
+				       .dtype = ZR_U8,
+				       .n_seg = 1,
+				       .seg = bytes,
+				       .tag = { -1, about, -1 } };
+	zr_ticket ticket;
+
+	int rc = tc_post(c, &op, &ticket);
+	if (rc)
+		return rc;
+	return tc_wait(c, ticket);
 }

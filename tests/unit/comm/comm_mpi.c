@@ -348,7 +348,10 @@ static void counts(struct rank *r)
 					    .tag = { 1, 3, -1 } };
 	zr_ticket t = 0;
 	fixture_barrier(r, 1, 0);
-	bad = r->v->exchange(r->c, &x, &t) != 0 || r->v->wait(r->c, t) != ZR_EPEER;
+	int rc = r->v->exchange(r->c, &x, &t);
+	if (!rc)
+		rc = r->v->wait(r->c, t);
+	bad = rc != ZR_EPEER;
 }
 
 static void late(struct rank *r)

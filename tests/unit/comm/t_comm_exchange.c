@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_comm_exchange.c - comm/local: exchanges with counts of each pair, and groups of listed ranks.
+ * t_comm_exchange.c - comm/local and comm/tcp: exchanges with counts of each pair, and groups of
+ * listed ranks.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -21,10 +22,20 @@ static void run(const struct fixture *fixture, void (*fn)(struct rank *))
 		fail_msg("%s", fixture_failure());
 }
 
-/* As threads and as processes that read each other's memory, and that do not. */
+static void over_sockets(void (*fn)(struct rank *), int world, int per_node)
+{
+	struct fixture f = { .plugin = "comm/tcp", .world = world, .per_node = per_node };
+	run(&f, fn);
+	f.as = PROCESSES;
+	run(&f, fn);
+}
+
+/* As threads and as processes: of comm/local, which read each other's memory, and which do not; of
+ * comm/tcp. */
 static void everywhere(void (*fn)(struct rank *), int world, int per_node)
 {
 	struct fixture f = { .plugin = "comm/local", .world = world, .per_node = per_node };
+	over_sockets(fn, world, per_node);
 	run(&f, fn);
 	f.as = PROCESSES;
 	run(&f, fn);
@@ -179,9 +190,8 @@ static void wrong_exchanges(struct rank *r)
 
 static void exchanges_that_no_group_could_run_are_refused(void **unused)
 {
-	const struct fixture f = { .plugin = "comm/local", .world = 2 };
 	(void)unused;
-	run(&f, wrong_exchanges);
+	everywhere(wrong_exchanges, 2, 0);
 }
 
 static void wrong_lists(struct rank *r)
@@ -203,9 +213,8 @@ static void wrong_lists(struct rank *r)
 
 static void lists_that_are_no_group_are_refused(void **unused)
 {
-	const struct fixture f = { .plugin = "comm/local", .world = 2 };
 	(void)unused;
-	run(&f, wrong_lists);
+	everywhere(wrong_lists, 2, 0);
 }
 
 /* Rank 0 thinks that rank 1 is with it; rank 1 thinks that it is alone. */
@@ -223,9 +232,8 @@ static void lists_that_differ(struct rank *r)
 
 static void lists_that_differ_between_ranks_are_named(void **unused)
 {
-	const struct fixture f = { .plugin = "comm/local", .world = 2 };
 	(void)unused;
-	run(&f, lists_that_differ);
+	everywhere(lists_that_differ, 2, 0);
 }
 
 int main(void)
