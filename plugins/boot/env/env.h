@@ -50,6 +50,11 @@ struct env_opts {
 
 struct zt_client;
 struct zt_server;
+struct zt_place;
+
+/* Says where rank 0 listens, and the secret that all ranks share: token[ZT_TOKEN + 1]. *listening
+ * is -1; rank 0 may make it a socket that listens there. */
+typedef int ze_find(struct zr_inst *b, struct zt_place *place, char *token, int *listening);
 
 struct zr_inst {
 	const struct zr_host *h;
@@ -63,9 +68,17 @@ struct zr_inst {
 	unsigned char *here;    /* [world] scratch: ranks that a wait has seen */
 	struct ze_hello misfit; /* the last rank seen that has another world; its world 0: none */
 	uint32_t fences;
+	ze_find *find;
 	struct zt_client *tcp;    /* NULL: they meet in a directory */
 	struct zt_server *server; /* of rank 0 */
 };
+
+/* role.c */
+struct zr_inst *ze_new(const struct zr_host *h, const void *opts); /* NULL: it has failed */
+void ze_destroy(struct zr_inst *b);
+/* The ranks meet, once `mine` and `find` are set. */
+int ze_take_ranks(struct zr_inst *b);
+extern const struct zr_boot_v1 ze_vtbl;
 
 /* place.c: the directories */
 int ze_open_meeting(struct zr_inst *b);

@@ -65,7 +65,7 @@ struct zt_hello {
 
 /* Where rank 0 listens. */
 struct zt_place {
-	char host[256]; /* a name or an address */
+	char host[1024]; /* names or addresses with blanks between them, one of which leads there */
 	char port[8];
 };
 
@@ -76,10 +76,9 @@ struct zt_client {
 	struct zt_place place;
 };
 
-/* tcp_place.c: from the options and what the launcher says. */
-int zt_find_place(const struct zr_host *h, const struct env_opts *o, struct zt_place *out);
-/* The secret that all ranks share, of a file or ZEROTH_TOKEN; "" where there is none. */
-int zt_read_token(const struct zr_host *h, const struct env_opts *o, char token[ZT_TOKEN + 1]);
+/* tcp_place.c: from the options and what the launcher says; the secret is of a file or of
+ * ZEROTH_TOKEN, "" where there is none. */
+ze_find zt_find_said;
 /* The first of the hosts that Slurm writes as "node[03-05,9],x2". 1, or 0: it names none. */
 int zt_first_host(const char *list, char *out, size_t room);
 
@@ -91,6 +90,9 @@ int zt_is_proof(const char *a, const char *b); /* in a time that says nothing of
 
 /* tcp_listen.c: a listening socket for rank 0; port: set if place has 0. */
 int zt_listen(const struct zr_host *h, const struct env_opts *o, const struct zt_place *place);
+/* On all interfaces, or the one of the options. */
+int zt_listen_anywhere(const struct zr_host *h, const struct env_opts *o,
+		       const struct zt_place *place);
 
 /* tcp_server.c: answers on `listening`, which it owns, until it is ended. `mine` is rank 0's. NULL:
  * the reason is in errno. */

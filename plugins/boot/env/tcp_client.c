@@ -268,11 +268,11 @@ static int connect_to(const struct sockaddr *at, socklen_t size)
 	return fd;
 }
 
-/* To any address of the place; text[ZT_TEXT]: why none could be reached. */
-static int connect_to_name(const struct zt_place *place, char *text)
+/* To any address of a name; text[ZT_TEXT]: why none could be reached. */
+static int connect_to_name(const char *host, const char *port, char *text)
 {
 	struct addrinfo *all, hints = { .ai_socktype = SOCK_STREAM };
-	int fd = -1, rc = getaddrinfo(place->host, place->port, &hints, &all);
+	int fd = -1, rc = getaddrinfo(host, port, &hints, &all);
 	if (rc) {
 		snprintf(text, ZT_TEXT, "%s", gai_strerror(rc));
 		return -1;
@@ -283,6 +283,18 @@ static int connect_to_name(const struct zt_place *place, char *text)
 			snprintf(text, ZT_TEXT, "%s", strerror(errno));
 	}
 	freeaddrinfo(all);
+	return fd;
+}
+
+/* To any of the place's names, as above. */
+static int connect_to_place(const struct zt_place *place, char *text)
+{
+	struct zt_place names = *place;
+	char *save = NULL;
+	int fd = -1;
+
+	for (char *name = names.host; fd < 0 && (name = strtok_r(name, " ", &save)); name = NULL)
+		fd = connect_to_name(name, place->port, text);
 	return fd;
 }
 
@@ -300,7 +312,7 @@ static int find_rank0(struct zr_inst *b)
 	double said = start, pause = NAP_MIN;
 	char text[ZT_TEXT];
 	for (;;) {
-		b->tcp->fd = connect_to_name(place, text);
+		b->tcp->fd = connect_to_place(place, text);
 		if (b->tcp->fd >= 0)
 			return 0;
 
@@ -330,9 +342,10 @@ static int connect_to_self(struct zr_inst *b, int listening)
 	return b->tcp->fd < 0 ? -1 : 0;
 }
 
-static int lead(struct zr_inst *b, const char *token)
+static int lead(struct zr_inst *b, const char *token, int listening)
 {
-	int listening = zt_listen(b->h, b->o, &b->tcp->place);
+	if (listening < 0)
+		listening = zt_listen(b->h, b->o, &b->tcp->place);
 	if (listening < 0)
 		return listening;
 
@@ -404,13 +417,14 @@ static int take_table(struct zr_inst *b)
 	return rc;
 }
 
-static int join_with(struct zr_inst *b, const char *token)
+static int join_with(struct zr_inst *b, char *token)
 {
-	int rc = zt_find_place(b->h, b->o, &b->tcp->place);
+	int listening = -1;
+	int rc = b->find(b, &b->tcp->place, token, &listening);
 	if (rc)
 		return rc;
 
-	rc = b->mine.rank == 0 ? lead(b, token) : find_rank0(b);
+	rc = b->mine.rank == 0 ? lead(b, token, listening) : find_rank0(b);
 	if (rc)
 		return rc;
 
@@ -431,9 +445,7 @@ int zt_join(struct zr_inst *b)
 	b->tcp->fd = -1;
 	pthread_mutex_init(&b->tcp->sending, NULL);
 	ze_name_process(&b->mine);
-	int rc = zt_read_token(b->h, b->o, token);
-	if (!rc)
-		rc = join_with(b, token);
+	int rc = join_with(b, token);
 	explicit_bzero(token, sizeof token);
 	return rc;
 }

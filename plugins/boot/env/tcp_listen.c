@@ -95,19 +95,35 @@ static int failed(const struct zr_host *h, const struct zt_place *place, int why
 		       strerror(why));
 }
 
+/* On the interface that the user names: a descriptor, or < 0. */
+static int listen_on_named(const struct zr_host *h, const struct env_opts *o,
+			   const struct zt_place *place)
+{
+	int fd = listen_on_interface(o->interface, (uint16_t)atoi(place->port));
+	if (fd < 0 && errno == ENODEV)
+		return zr_fail(h, ZR_EINVAL,
+			       "interface %s: this machine has none of that name with an "
+			       "address; `ip address` lists them",
+			       o->interface);
+	return fd < 0 ? failed(h, place, errno) : fd;
+}
+
+int zt_listen_anywhere(const struct zr_host *h, const struct env_opts *o,
+		       const struct zt_place *place)
+{
+	int why;
+	if (*o->interface)
+		return listen_on_named(h, o, place);
+
+	int fd = listen_on_name(NULL, place->port, AI_PASSIVE, &why);
+	return fd < 0 ? failed(h, place, why) : fd;
+}
+
 int zt_listen(const struct zr_host *h, const struct env_opts *o, const struct zt_place *place)
 {
-	const char *name = o->interface;
 	int why;
-	if (name && *name) {
-		int fd = listen_on_interface(name, (uint16_t)atoi(place->port));
-		if (fd < 0 && errno == ENODEV)
-			return zr_fail(h, ZR_EINVAL,
-				       "interface %s: this machine has none of that name with an "
-				       "address; `ip address` lists them",
-				       name);
-		return fd < 0 ? failed(h, place, errno) : fd;
-	}
+	if (*o->interface)
+		return listen_on_named(h, o, place);
 
 	int fd = listen_on_name(place->host, place->port, 0, &why);
 	if (fd >= 0 || why != EADDRNOTAVAIL)
@@ -118,6 +134,5 @@ int zt_listen(const struct zr_host *h, const struct env_opts *o, const struct zt
 	       "%s is no address of this machine: it listens for ranks on port %s of all "
 	       "interfaces; [boot] interface chooses one",
 	       place->host, place->port);
-	fd = listen_on_name(NULL, place->port, AI_PASSIVE, &why);
-	return fd < 0 ? failed(h, place, why) : fd;
+	return zt_listen_anywhere(h, o, place);
 }

@@ -84,7 +84,7 @@ static int find_port(const struct zr_host *h, const struct env_opts *o, struct z
 
 /* ---- the host -------------------------------------------------------------------- */
 
-int zt_find_place(const struct zr_host *h, const struct env_opts *o, struct zt_place *out)
+static int find_place(const struct zr_host *h, const struct env_opts *o, struct zt_place *out)
 {
 	const char *master = getenv("MASTER_ADDR"), *nodes = getenv("SLURM_STEP_NODELIST");
 	if (o->address && *o->address)
@@ -134,7 +134,7 @@ static int read_token_file(const struct zr_host *h, const char *path, char token
 	return 0;
 }
 
-int zt_read_token(const struct zr_host *h, const struct env_opts *o, char token[ZT_TOKEN + 1])
+static int read_token(const struct zr_host *h, const struct env_opts *o, char token[ZT_TOKEN + 1])
 {
 	const char *given = getenv("ZEROTH_TOKEN");
 	*token = 0;
@@ -147,4 +147,13 @@ int zt_read_token(const struct zr_host *h, const struct env_opts *o, char token[
 
 	strcpy(token, given);
 	return 0;
+}
+
+int zt_find_said(struct zr_inst *b, struct zt_place *place, char *token, int *listening)
+{
+	(void)listening;
+	int rc = find_place(b->h, b->o, place);
+	if (rc)
+		return rc;
+	return read_token(b->h, b->o, token);
 }
