@@ -21,7 +21,7 @@ export ZEROTH_PLUGIN_PATH=$plugins
 gone=$(comm -23 <(grep '^\.Ss "' "$page" | sort) <(grep '^\.Ss "' "$page.new" | sort))
 if [ -n "$gone" ]; then
 	echo "options.sh: this build has no $gone; configure with what they need" \
-		"(--with-mpi, --with-cuda), or take them out of $page" >&2
+		"(--with-mpi, --with-pmix, --with-cuda), or take them out of $page" >&2
 	rm "$page.new"
 	exit 1
 fi

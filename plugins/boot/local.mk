@@ -9,6 +9,7 @@ bootplugin_LTLIBRARIES = %D%/local.la
 %C%_local_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 include plugins/boot/env/local.mk
+include plugins/boot/pmix/local.mk
 
 if HAVE_MPI
 bootplugin_LTLIBRARIES += %D%/mpi.la
