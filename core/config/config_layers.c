@@ -4,8 +4,10 @@
  * but their form and keys given twice in one file.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
@@ -151,18 +153,29 @@ static int override(struct reader *r, const char *text)
 	return rc;
 }
 
+/* The lowest layer of all, without which nothing has a value. */
+static int read_defaults(struct reader *r, const char *dir)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/defaults.ini", dir);
+	if (access(path, F_OK))
+		return zr_err(r->err, ZR_EINVAL,
+			      "%s: %s: make install puts it there, and ZEROTH_DATA_PATH names "
+			      "another directory, as conf of the sources",
+			      path, strerror(errno));
+	return zr_ini_read(path, path, line, r, r->err);
+}
+
 int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides,
 		   struct zr_error *err)
 {
 	struct reader r = { cfg, ZR_LAYER_DEFAULTS, "defaults.ini", err };
 	const char *dir;
-	char path[4096];
 	int rc = zr_data_dir(&dir, err);
 	if (rc)
 		return rc;
 
-	snprintf(path, sizeof path, "%s/defaults.ini", dir);
-	rc = zr_ini_read(path, path, line, &r, err);
+	rc = read_defaults(&r, dir);
 	if (!rc && cfg->path) {
 		r.layer = ZR_LAYER_FILE;
 		r.name = cfg->path;

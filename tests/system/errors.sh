@@ -270,4 +270,6 @@ refused 'a run directory that cannot be' 2 '-o: [run] cannot make dir = /proc/no
 refused 'a monitor that cannot write' 2 '-o: [monitor.csv] path = /nothing/here: cannot open: No such file or directory' \
 	-o run.dir=new/run -o monitor.csv.plugin=csv -o monitor.csv.path=/nothing/here
 
+is 'no defaults.ini: where it comes from' "$(ZEROTH_DATA_PATH=$scratch/plugins "$ZEROTH" config show c.ini 2>&1)" \
+	"zeroth: $scratch/plugins/defaults.ini: No such file or directory: make install puts it there, and ZEROTH_DATA_PATH names another directory, as conf of the sources"
 done_testing
