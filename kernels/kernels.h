@@ -3,11 +3,10 @@
  * kernels.h - the CPU kernels: pure functions on memory that their caller owns, no state, no
  * allocation, no thread of their own. The operations and their formulas are those of
  * <zeroth/device.h>; a kernel computes one range [lo, hi) of an operation, and its caller splits
- * the operation into ranges and runs them in parallel. The comment of each member says what its
- * range counts: rows, columns, elements, blocks or heads. The caller splits at places that depend
- * only on the shapes. A kernel's result for an index does not depend on the range that contains it,
- * except where a comment says "partial": there the ranges are part of the arithmetic (invariant
- * I1).
+ * the operation into ranges and runs them in parallel. kernels.def says what the range of each
+ * counts: rows, columns, elements, blocks or heads. The caller splits at places that depend only on
+ * the shapes. A kernel's result for an index does not depend on the range that contains it, except
+ * where a comment says "partial": there the ranges are part of the arithmetic (invariant I1).
  *
  * One table per variant. kernels/cpu/<op>.c is the readable oracle: plain C, also compiled with
  * ZR_REAL=double for finite differences. kernels/cpu/<op>.simd.c is compiled once per vector

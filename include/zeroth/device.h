@@ -332,7 +332,7 @@ struct zr_op_swiglu_bwd {
 };
 
 /* The operations: all [step], those that end in _work [pure]. Each gets this table as its first
- * argument. GROWABLE. */
+ * argument. GROWABLE; operations end before `native`. */
 struct zr_ops {
 	uint32_t size, rsv;
 	struct zr_inst *dev;

@@ -23,8 +23,8 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	      "of 2048 elements; auto is 4194304, or the largest unit if that is smaller."),
 	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Overlap communication with computation: gradients of several layers share a list, "
-	       "lists are published between updates, parameters are prefetched; no does each when "
-	       "it is due."),
+	       "lists are published between updates, parameters are prefetched. With no, each is "
+	       "begun where it is due and none ahead; a device may still run it beside others."),
 	ZR_OPT(struct policy_opts, update_in_backward, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Update units as soon as their gradients are complete, beside the backward of the "
 	       "layers below: a processor that holds the optimizer's state then works while a GPU "

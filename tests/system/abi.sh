@@ -63,7 +63,7 @@ later 'a struct of the library that changes is seen' '^changed: member zeroth_te
 minor=$(sed -n 's/^#define ZR_ABI_MINOR *//p' "$src/include/zeroth/plugin.h")
 draft=$(sed -n 's/^#define ZR_DRAFT_REVISION *//p' "$src/include/zeroth/plugin.h")
 soname=libzeroth.so.$(sed -n 's/.*-version-info \([0-9]*\):[0-9]*:0 .*/\1/p' "$src/embed/local.mk")
-like 'zeroth-plugin(7) has the numbers of the next release' "$(tr '\n' ' ' < "$src/man/zeroth-plugin.7")" \
+like 'zeroth-plugin(7) has the numbers of this version' "$(tr '\n' ' ' < "$src/man/zeroth-plugin.7")" \
 	"has ABI 1\.$minor, draft revision $draft and a library with the SONAME *(.Pa )?$soname"
 
 # The library, by abidiff: functions and structs of zeroth/zeroth.h are those of the last release, or more. What that had is
