@@ -5,6 +5,7 @@ commplugindir = $(plugindir)/comm
 commplugin_LTLIBRARIES =
 comm_segment = %D%/names.h %D%/segment.h
 comm_sum = %D%/sum.c %D%/sum.h
+comm_header = %D%/header.c %D%/header.h
 
 include plugins/comm/local/local.mk
 include plugins/comm/mpi/local.mk

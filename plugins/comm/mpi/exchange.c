@@ -68,11 +68,7 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_exc
 	p->told = p->in_pieces = p->begun = 0;
 	p->exchange = *x;
 	p->seg = NULL;
-	p->own = (struct zm_header){ .kind = COMM_EXCHANGE,
-				     .dtype = x->dtype,
-				     .op = x->tag.op,
-				     .unit = x->tag.unit,
-				     .step = x->tag.step };
+	p->own = comm_header_of_exchange(x);
 
 	int rc = zm_announce(c, p);
 	if (rc)
@@ -118,7 +114,7 @@ static int counts_differ(struct zr_inst *c, const struct zm_pend *p, int32_t fro
 	const struct zm_group *g = &c->group[p->group];
 	char text[160];
 
-	zm_op_text(&p->own, p->group, text, sizeof text);
+	comm_op_text(&p->own, p->group, text, sizeof text);
 	return zm_stop(c, COMM_PAIR_DIFFERS, zm_in_world(g, from), (long long)p->counts[from],
 		       comm_dtype_name(p->own.dtype), c->rank,
 		       (long long)p->exchange.recv_count[from], text);

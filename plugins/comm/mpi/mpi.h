@@ -23,6 +23,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "plugins/comm/header.h"
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 #include "plugins/comm/sum.h"
@@ -36,25 +37,14 @@
 #define GROUPS 6                /* as ZR_GROUP_*, self first */
 #define BROKEN "zeroth: broken" /* name of MPI_COMM_SELF once MPI_Finalize would hang */
 
-/* What all ranks of an operation must agree on. */
-struct zm_header {
-	int32_t kind, dtype, root, n_seg; /* kind 0: has posted nothing */
-	int32_t op, unit;
-	int64_t step;
-	int64_t total;   /* elements of all segments */
-	uint64_t counts; /* over the elements of each */
-};
-
 /* Messages between ranks. */
 enum { NOTE_WAITS = 1, NOTE_STOPPED, NOTE_LEFT };
 
 struct zm_note {
 	int32_t what, group;     /* NOTE_WAITS: of the operation */
 	uint64_t posted[GROUPS]; /* operations of the sender so far */
-	/* NOTE_WAITS: number in the group of the operation in which it waits, which is */
-	uint64_t seq;
-	struct zm_header at;
-	char why[900]; /* NOTE_STOPPED */
+	struct comm_header at;   /* NOTE_WAITS */
+	char why[900];           /* NOTE_STOPPED */
 };
 
 struct zm_peer {
@@ -69,10 +59,9 @@ struct zm_group {
 	int32_t *ranks; /* [size], owned; NULL: no list */
 	/* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
 	MPI_Comm data, meet, sums;
-	char *pieces;            /* staging of those; NULL until there are some */
-	uint64_t posted;         /* operations so far */
-	struct zm_header common; /* the last one that all have come to */
-	uint64_t common_seq;
+	char *pieces;              /* staging of those; NULL until there are some */
+	uint64_t posted;           /* operations so far */
+	struct comm_header common; /* the last one that all have come to */
 };
 
 enum stage { POSTED, MET, SECOND, DONE };
@@ -91,8 +80,7 @@ struct zm_pend {
 	int32_t group;
 	enum stage stage;
 	int told;                      /* a note says that this rank waits in it */
-	uint64_t seq;                  /* number in the group */
-	struct zm_header own, *all;    /* [world]: of each rank */
+	struct comm_header own, *all;  /* [world]: of each rank */
 	const struct zr_comm_seg *seg; /* the caller's */
 	/* of an exchange: what was posted; counts of all ranks to this one, [world] */
 	struct zr_comm_exchange exchange;
@@ -237,12 +225,9 @@ int zm_note_sent(struct zr_inst *c);
 int zm_push_note(struct zr_inst *c);
 
 /* text.c */
-void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);
 /* "rank 2 (last seen in ...)" for each rank that has not come to p */
 void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size_t room);
-/* Stops because the ranks' operations differ; common: the one of both ranks that all others are
- * like, or -1. */
-int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what,
-	      int32_t common);
+/* Stops because the operations of this rank and a peer differ. */
+int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what);
 
 #endif

@@ -14,7 +14,6 @@ void zm_tell_waiting(struct zr_inst *c, struct zm_pend *p)
 		return;
 	p->told = 1;
 	c->note.group = p->group;
-	c->note.seq = p->seq;
 	c->note.at = p->own;
 	zm_send_note(c, NOTE_WAITS);
 }
@@ -42,9 +41,9 @@ static int check_left(struct zr_inst *c, const struct zm_pend *p)
 	char op[160];
 	for (int32_t k = 0; k < g->size; k++) {
 		const int32_t r = zm_in_world(g, k);
-		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->seq)
+		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->own.seq)
 			continue;
-		zm_op_text(&p->own, p->group, op, sizeof op);
+		comm_op_text(&p->own, p->group, op, sizeof op);
 		c->follows = 1;
 		return zm_stop(c, "rank %d has left; %s waits for it", r, op);
 	}

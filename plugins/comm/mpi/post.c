@@ -100,7 +100,7 @@ static int extent_of(uint64_t bytes, struct extent *e)
 int zm_send_part(struct zr_inst *c, struct zm_pend *p, const void *from, uint64_t bytes, int32_t to)
 {
 	MPI_Request *req = &p->req[p->n_req++];
-	const int tag = (int)(p->seq % TAGS);
+	const int tag = (int)(p->own.seq % TAGS);
 	struct extent e;
 	int rc = extent_of(bytes, &e);
 	*req = MPI_REQUEST_NULL;
@@ -114,7 +114,7 @@ int zm_send_part(struct zr_inst *c, struct zm_pend *p, const void *from, uint64_
 int zm_recv_part(struct zr_inst *c, struct zm_pend *p, void *to, uint64_t bytes, int32_t from)
 {
 	MPI_Request *req = &p->req[p->n_req++];
-	const int tag = (int)(p->seq % TAGS);
+	const int tag = (int)(p->own.seq % TAGS);
 	struct extent e;
 	int rc = extent_of(bytes, &e);
 	*req = MPI_REQUEST_NULL;
@@ -278,25 +278,12 @@ static void alone(const struct zr_comm_op *op)
 			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
-static struct zm_header header_of(const struct zr_comm_op *op, int32_t sums)
+/* Ranks must agree on who adds, too. */
+static struct comm_header header_of(const struct zr_comm_op *op, int32_t sums)
 {
-	struct zm_header h = { .kind = op->kind,
-			       .dtype = op->n_seg ? op->dtype : 0,
-			       .n_seg = op->n_seg,
-			       .op = op->tag.op,
-			       .unit = op->tag.unit,
-			       .step = op->tag.step,
-			       .counts = 14695981039346656037u };
-	if (op->kind == ZR_COMM_BROADCAST)
-		h.root = op->root;
-	else if (op->kind == ZR_COMM_REDUCE_SCATTER)
+	struct comm_header h = comm_header_of(op);
+	if (op->kind == ZR_COMM_REDUCE_SCATTER)
 		h.root = sums;
-
-	for (int32_t i = 0; i < op->n_seg; i++) {
-		h.total += op->seg[i].count;
-		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 1099511628211u;
-		h.counts ^= h.counts >> 29;
-	}
 	return h;
 }
 
@@ -352,7 +339,7 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 int zm_announce(struct zr_inst *c, struct zm_pend *p)
 {
 	struct zm_group *g = &c->group[p->group];
-	p->seq = ++g->posted;
+	p->own.seq = ++g->posted;
 	int rc = MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all, sizeof p->own, MPI_BYTE,
 				g->meet, &p->meet);
 	return zm_mpi_failed(c, rc, "MPI_Iallgather");

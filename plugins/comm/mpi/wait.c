@@ -16,59 +16,18 @@
  * timeout */
 #define TELL 1.0
 
-static const char *difference(const struct zm_header *x, const struct zm_header *y)
-{
-	if (x->kind != y->kind)
-		return "the kind of operation";
-	if (x->step != y->step || x->op != y->op || x->unit != y->unit)
-		return "the place in the program";
-	if (x->root != y->root && x->kind == ZR_COMM_BROADCAST)
-		return "the root";
-	if (x->root != y->root)
-		return "[comm] sums";
-	if (x->dtype != y->dtype)
-		return "the type of elements";
-	if (x->n_seg != y->n_seg)
-		return "the number of segments";
-	if (x->total != y->total || x->counts != y->counts)
-		return "the number of elements";
-	return NULL;
-}
-
-/* Whether all ranks but one call what `rank` calls. */
-static int is_common(const struct zr_inst *c, const struct zm_pend *p, int32_t rank)
-{
-	int32_t size = c->group[p->group].size, others = 0;
-	for (int32_t r = 0; r < size; r++)
-		others += difference(&p->all[rank], &p->all[r]) != NULL;
-	return size > 2 && others == 1;
-}
-
-/* The one of this rank and a peer that all others are like; -1: neither. */
-static int32_t common_of(const struct zr_inst *c, const struct zm_pend *p, int32_t peer)
-{
-	const int32_t own = c->group[p->group].rank;
-	if (is_common(c, p, own))
-		return own;
-	if (is_common(c, p, peer))
-		return peer;
-	return -1;
-}
-
 /* All have posted: compares. */
 static int meet(struct zr_inst *c, struct zm_pend *p)
 {
 	struct zm_group *g = &c->group[p->group];
 	for (int32_t r = 0; r < g->size; r++) {
-		const char *what = difference(&p->own, &p->all[r]);
+		const char *what = comm_difference(&p->own, &p->all[r]);
 		if (what)
-			return zm_differ(c, p, r, what, common_of(c, p, r));
+			return zm_differ(c, p, r, what);
 	}
 
-	if (p->seq > g->common_seq) {
-		g->common_seq = p->seq;
+	if (p->own.seq > g->common.seq)
 		g->common = p->own;
-	}
 	p->stage = MET;
 	return 0;
 }
@@ -187,7 +146,7 @@ static int look(struct zr_inst *c, struct zm_pend *p)
 static int late(struct zr_inst *c, struct zm_pend *p, double waited)
 {
 	char op[160], missing[800];
-	zm_op_text(&p->own, p->group, op, sizeof op);
+	comm_op_text(&p->own, p->group, op, sizeof op);
 	zm_missing_text(c, p, missing, sizeof missing);
 	return zm_stop(c, "timeout: %s of rank %d waited %.3g s for %s", op, c->rank, waited,
 		       missing);
@@ -199,7 +158,7 @@ static int asked(const struct zr_inst *c, const struct zm_pend *p)
 {
 	for (int32_t r = 0; r < c->world; r++)
 		if (c->peer[r].note.what == NOTE_WAITS && c->peer[r].note.group == p->group &&
-		    c->peer[r].note.seq >= p->seq)
+		    c->peer[r].note.at.seq >= p->own.seq)
 			return 1;
 	return 0;
 }

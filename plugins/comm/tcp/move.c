@@ -140,9 +140,9 @@ static struct stretch left_of_part(const struct tc_group *g, const struct tc_pen
 /* ---- sending --------------------------------------------------------------------- */
 
 /* What rank r is told of p: of an exchange, how many elements it gets. */
-static struct tc_header header_for(const struct tc_pend *p, int32_t r)
+static struct comm_header header_for(const struct tc_pend *p, int32_t r)
 {
-	struct tc_header h = p->own;
+	struct comm_header h = p->own;
 	if (h.kind == COMM_EXCHANGE)
 		h.total = (int64_t)(p->pair[r].sent / comm_dtype_bytes(h.dtype));
 	return h;
@@ -225,15 +225,6 @@ static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 
 /* ---- receiving ------------------------------------------------------------------- */
 
-/* Whether all ranks but one call what `rank` calls. */
-static int is_common(const struct tc_group *g, const struct tc_pend *p, int32_t rank)
-{
-	int32_t others = 0;
-	for (int32_t r = 0; r < g->size; r++)
-		others += tc_difference(&p->all[rank], &p->all[r]) != NULL;
-	return g->size > 2 && others == 1;
-}
-
 void tc_keep_own(const struct tc_pair *own)
 {
 	if (own->sent)
@@ -251,7 +242,7 @@ static int compare_pairs(struct zr_inst *c, struct tc_group *g, struct tc_pend *
 		if (r == g->rank || sent == expected)
 			continue;
 
-		tc_op_text(&p->own, p->group, op, sizeof op);
+		comm_op_text(&p->own, p->group, op, sizeof op);
 		return tc_stop(c, COMM_PAIR_DIFFERS, tc_in_world(g, r), (long long)sent,
 			       comm_dtype_name(p->own.dtype), c->rank, (long long)expected, op);
 	}
@@ -263,15 +254,9 @@ static int compare_pairs(struct zr_inst *c, struct tc_group *g, struct tc_pend *
 static int compare_headers(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
 {
 	for (int32_t r = 0; r < g->size; r++) {
-		const char *what = tc_difference(&p->own, &p->all[r]);
-		if (!what)
-			continue;
-		int32_t common = -1;
-		if (is_common(g, p, g->rank))
-			common = g->rank;
-		else if (is_common(g, p, r))
-			common = r;
-		return tc_differ(c, p, r, what, common);
+		const char *what = comm_difference(&p->own, &p->all[r]);
+		if (what)
+			return tc_differ(c, p, r, what);
 	}
 
 	if (p->own.kind == COMM_EXCHANGE) {
@@ -285,7 +270,7 @@ static int compare_headers(struct zr_inst *c, struct tc_group *g, struct tc_pend
 	return 0;
 }
 
-static int is_header(const struct tc_header *h, uint64_t seq)
+static int is_header(const struct comm_header *h, uint64_t seq)
 {
 	const int known = (h->kind >= ZR_COMM_ALL_GATHER && h->kind <= ZR_COMM_FENCE) ||
 			  h->kind == COMM_EXCHANGE;
@@ -294,7 +279,7 @@ static int is_header(const struct tc_header *h, uint64_t seq)
 
 /* The header of rank r is here. */
 static int take_header(struct zr_inst *c, struct tc_group *g, struct tc_pend *p, int32_t r,
-		       const struct tc_header *h)
+		       const struct comm_header *h)
 {
 	if (!is_header(h, p->own.seq))
 		return tc_stop(c,
@@ -344,7 +329,7 @@ static struct stretch received_in_phase(struct tc_group *g, struct tc_pend *p, s
 	const struct stretch not_yet = { NULL, 0, 0 };
 	if (at->phase == PHASE_HEADER)
 		return rest_of_header(at);
-	if (tc_difference(&p->own, &p->all[r]))
+	if (comm_difference(&p->own, &p->all[r]))
 		return not_yet; /* once all have come, it is said */
 	if (at->phase == PHASE_AGREED)
 		return rest_of_word(at);

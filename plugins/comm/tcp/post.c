@@ -113,25 +113,6 @@ static void copy_own(const struct tc_group *g, const struct tc_pend *p)
 
 /* ---- post ------------------------------------------------------------------------ */
 
-static struct tc_header header_of(const struct zr_comm_op *op)
-{
-	struct tc_header h = {
-		.kind = op->kind,
-		.dtype = op->n_seg ? op->dtype : 0,
-		.root = op->kind == ZR_COMM_BROADCAST ? op->root : 0,
-		.n_seg = op->n_seg,
-		.op = op->tag.op,
-		.unit = op->tag.unit,
-		.step = op->tag.step,
-		.counts = 0xcbf29ce484222325u,
-	};
-	for (int32_t i = 0; i < op->n_seg; i++) {
-		h.total += op->seg[i].count;
-		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 0x100000001b3u;
-	}
-	return h;
-}
-
 static struct tc_pend *free_pend(struct zr_inst *c)
 {
 	for (int at = 0; at < WINDOW; at++)
@@ -154,7 +135,7 @@ static int make_room(struct zr_inst *c, struct tc_pend *p, int32_t kind)
 }
 
 /* A free place for an operation of which `own` says all but the number. */
-static int begin(struct zr_inst *c, int32_t group, const struct tc_header *own,
+static int begin(struct zr_inst *c, int32_t group, const struct comm_header *own,
 		 struct tc_pend **out)
 {
 	struct tc_group *g = &c->group[group];
@@ -198,7 +179,7 @@ int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return 0;
 	}
 
-	const struct tc_header own = header_of(op);
+	const struct comm_header own = comm_header_of(op);
 	struct tc_pend *p;
 	rc = begin(c, op->group, &own, &p);
 	if (rc)
@@ -229,15 +210,6 @@ static void lay_pairs(const struct zr_comm_exchange *x, int32_t ranks, struct tc
 	}
 }
 
-static struct tc_header header_of_exchange(const struct zr_comm_exchange *x)
-{
-	return (struct tc_header){ .kind = COMM_EXCHANGE,
-				   .dtype = x->dtype,
-				   .op = x->tag.op,
-				   .unit = x->tag.unit,
-				   .step = x->tag.step };
-}
-
 int tc_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
 {
 	int rc = tc_enter(c);
@@ -255,7 +227,7 @@ int tc_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *
 		return 0;
 	}
 
-	const struct tc_header own = header_of_exchange(x);
+	const struct comm_header own = comm_header_of_exchange(x);
 	struct tc_pend *p;
 	rc = begin(c, x->group, &own, &p);
 	if (rc)

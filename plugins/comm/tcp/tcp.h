@@ -24,6 +24,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "plugins/comm/header.h"
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 #include "plugins/comm/sum.h"
@@ -34,22 +35,12 @@
 #define NOTES     ZR_GROUP_SELF
 #define ADDRESSES 8 /* of a machine that are tried */
 
-/* What all ranks of an operation must agree on. */
-struct tc_header {
-	int32_t kind, dtype, root, n_seg;
-	int32_t op, unit;
-	int64_t step;
-	int64_t total;   /* elements of all segments */
-	uint64_t counts; /* hash of the elements of each */
-	uint64_t seq;    /* number in the group, from 1 */
-};
-
 enum { NOTE_WAITS = 1, NOTE_STOPPED, NOTE_LEFT };
 
 struct tc_note {
 	int32_t what, group;     /* NOTE_WAITS: of the operation */
 	uint64_t posted[GROUPS]; /* operations of the sender so far */
-	struct tc_header at;     /* NOTE_WAITS */
+	struct comm_header at;   /* NOTE_WAITS */
 	char why[900];           /* NOTE_STOPPED */
 };
 
@@ -58,10 +49,10 @@ struct tc_cursor {
 	uint64_t seq; /* of the operation; one more than those that are over */
 	int phase;    /* PHASE_* */
 	int32_t seg;
-	uint64_t at;             /* bytes of the header, or of this peer's part of the segment */
-	uint64_t piece;          /* of a sum: number of the piece that arrives */
-	struct tc_header header; /* that is under way */
-	char word;               /* so is this byte, which says no more than that it comes */
+	uint64_t at;               /* bytes of the header, or of this peer's part of the segment */
+	uint64_t piece;            /* of a sum: number of the piece that arrives */
+	struct comm_header header; /* that is under way */
+	char word;                 /* so is this byte, which says no more than that it comes */
 };
 
 /* Of an operation in a stream. Of an exchange: the sender has found all counts that it expects; of
@@ -90,7 +81,7 @@ struct tc_pend {
 	zr_ticket ticket; /* 0: free */
 	int32_t group;
 	int met, told;                 /* headers agree; a note says that this rank waits in it */
-	struct tc_header own, *all;    /* [world] by rank in the group; kind 0: not here yet */
+	struct comm_header own, *all;  /* [world] by rank in the group; kind 0: not here yet */
 	const struct zr_comm_seg *seg; /* the caller's */
 	struct tc_pair *pair;          /* of an exchange, [world] by rank in the group */
 	int32_t came, sent, got; /* ranks whose header is here; that have all; whose all is here */
@@ -105,12 +96,12 @@ struct tc_group {
 	/* its ranks are first .. first + size - 1, or those of the list; rank: of this process in
 	 * it; size 0: not made */
 	int32_t first, size, rank;
-	int32_t *ranks;          /* [size], owned; NULL: no list */
-	uint64_t posted;         /* operations so far */
-	int32_t queue[WINDOW];   /* by seq: its place in `pend` */
-	char *staging;           /* of sums: two pieces of each rank */
-	struct tc_pend *adds;    /* the sum that uses it */
-	struct tc_header common; /* the last one that all have come to */
+	int32_t *ranks;            /* [size], owned; NULL: no list */
+	uint64_t posted;           /* operations so far */
+	int32_t queue[WINDOW];     /* by seq: its place in `pend` */
+	char *staging;             /* of sums: two pieces of each rank */
+	struct tc_pend *adds;      /* the sum that uses it */
+	struct comm_header common; /* the last one that all have come to */
 };
 
 struct tcp_opts {
@@ -213,12 +204,8 @@ int tc_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(print
 int tc_lost(struct zr_inst *c, int32_t rank, int why); /* a connection is over: says whose */
 
 /* text.c */
-/* What two headers differ in, NULL: in nothing. */
-const char *tc_difference(const struct tc_header *x, const struct tc_header *y);
-void tc_op_text(const struct tc_header *op, int32_t group, char *out, size_t room);
 void tc_missing_text(const struct zr_inst *c, const struct tc_pend *p, char *out, size_t room);
-/* Stops because the ranks' operations differ. */
-int tc_differ(struct zr_inst *c, const struct tc_pend *p, int32_t peer, const char *what,
-	      int32_t common);
+/* Stops because the operations of this rank and a peer differ. */
+int tc_differ(struct zr_inst *c, const struct tc_pend *p, int32_t peer, const char *what);
 
 #endif

@@ -15,7 +15,7 @@
 static int stop_late(struct zr_inst *c, const struct tc_pend *p, double waited)
 {
 	char op[160], missing[800];
-	tc_op_text(&p->own, p->group, op, sizeof op);
+	comm_op_text(&p->own, p->group, op, sizeof op);
 	tc_missing_text(c, p, missing, sizeof missing);
 	return tc_stop(c, "timeout: %s of rank %d waited %.3g s for %s", op, c->rank, waited,
 		       missing);
@@ -30,7 +30,7 @@ static int check_left(struct zr_inst *c, const struct tc_pend *p)
 		const int32_t r = tc_in_world(g, k);
 		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->own.seq)
 			continue;
-		tc_op_text(&p->own, p->group, op, sizeof op);
+		comm_op_text(&p->own, p->group, op, sizeof op);
 		c->follows = 1;
 		return tc_stop(c, "rank %d has left; %s waits for it", r, op);
 	}
