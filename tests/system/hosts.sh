@@ -24,6 +24,7 @@ one=$(grep '^digest:' one.out)
 over() {
 	local name=$1 per=$2 rank host world
 	world=$((per * ${#hosts[@]}))
+	process=()
 	for ((rank = world - 1; rank >= 0; rank--)); do
 		host=$((rank / per))
 		(on_host $host env RANK=$rank WORLD_SIZE=$world LOCAL_RANK=$((rank % per)) LOCAL_WORLD_SIZE=$per MASTER_ADDR="$net.2" MASTER_PORT=29500 \
@@ -40,6 +41,20 @@ same() { # NAME PER_HOST OPTION...
 }
 for stage in stage0 stage1 stage2 stage3; do same "three hosts, $stage" 1 -o zero.plugin=$stage; done
 for stage in stage3 hpz mics; do same "2 ranks on each of three hosts, $stage" 2 -o zero.plugin=$stage; done
+
+# What ranks of a host send each other does not go through its network if they may read each other's memory.
+loopback() { # OPTION...: bytes that went through the loopback device of the first host in a training
+	local before
+	before=$(on_host_0 cat /sys/class/net/lo/statistics/tx_bytes)
+	over run 2 -o zero.plugin=stage0 "$@"
+	wait
+	echo $(($(on_host_0 cat /sys/class/net/lo/statistics/tx_bytes) - before))
+	rm -rf run run.*
+}
+on_host_0() { (on_host 0 "$@"); }
+sent=$(loopback -o comm.cross_read=off)
+read=$(loopback -o comm.cross_read=auto)
+ok 'ranks of a host read what is large' test "$sent" -gt 100000 -a $((2 * read)) -lt "$sent"
 
 # A cable is out for a while: TCP sends again.
 over cut 1 -o train.steps=4 -o run.log_every=1

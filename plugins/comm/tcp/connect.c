@@ -489,7 +489,7 @@ static int gather_places(struct zr_inst *c, int32_t number, const struct place *
 			 struct place *all)
 {
 	const struct zr_comm_seg seg = { mine, all, sizeof *mine };
-	return tc_gather(c, &seg, number);
+	return tc_gather(c, ZR_GROUP_WORLD, &seg, number);
 }
 
 static int meet_group(struct meeting *m, int32_t number, struct place *all)

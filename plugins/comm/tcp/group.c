@@ -16,7 +16,7 @@ static int agree(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_
 		return zr_fail(c->h, ZR_ENOMEM, "no memory");
 
 	const struct zr_comm_seg seg = { &own, all, sizeof own };
-	int rc = tc_gather(c, &seg, number);
+	int rc = tc_gather(c, ZR_GROUP_WORLD, &seg, number);
 	for (int32_t k = 0; !rc && k < n; k++)
 		if (all[ranks[k]] != own)
 			rc = tc_stop(c, COMM_LISTS_DIFFER, c->rank, ranks[k],

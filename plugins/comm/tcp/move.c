@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define AT_ONCE (16u << 20) /* bytes that are read before other streams have their turn */
+
 /* A stretch of a stream. bytes 0: nothing can move now, or `over`: the phase ends here, and with
  * the last one the operation. */
 struct stretch {
@@ -94,13 +96,28 @@ static int32_t moved_segments(const struct tc_pend *p)
 	return p->own.kind < ZR_COMM_BARRIER ? p->own.n_seg : 0;
 }
 
-static int has_phase(const struct tc_pend *p, int phase)
+/* Whether this rank and rank r lend each other what p moves: both know all that decides. */
+static int is_lent(const struct zr_inst *c, const struct tc_group *g, const struct tc_pend *p,
+		   int32_t r)
 {
-	switch (phase) {
+	if (!c->lends || tc_place_in(&c->group[ZR_GROUP_NODE], tc_in_world(g, r)) < 0)
+		return 0;
+	if (p->own.kind == COMM_EXCHANGE)
+		return p->pair[r].sent >= LENT || p->pair[r].received >= LENT;
+	if (p->own.kind == ZR_COMM_BROADCAST && r != p->own.root && g->rank != p->own.root)
+		return 0;
+	return p->big;
+}
+
+static int has_phase(const struct tc_pend *p, const struct tc_cursor *at)
+{
+	switch (at->phase) {
 	case PHASE_AGREED:
 		return p->own.kind == COMM_EXCHANGE;
 	case PHASE_RESULT:
 		return p->own.kind == ZR_COMM_ALL_REDUCE;
+	case PHASE_READ:
+		return at->lent;
 	}
 	return 1;
 }
@@ -109,9 +126,9 @@ static int has_phase(const struct tc_pend *p, int phase)
 static int next_phase(const struct tc_pend *p, struct tc_cursor *at)
 {
 	at->seg = 0;
-	at->at = 0;
+	at->at = at->told = 0;
 	at->phase++;
-	while (at->phase < PHASES && !has_phase(p, at->phase))
+	while (at->phase < PHASES && !has_phase(p, at))
 		at->phase++;
 	if (at->phase < PHASES)
 		return 1;
@@ -125,11 +142,17 @@ static int next_phase(const struct tc_pend *p, struct tc_cursor *at)
 typedef struct stretch part_fn(const struct tc_group *g, const struct tc_pend *p, int32_t seg,
 			       int32_t r);
 
+static void pass_segment(struct tc_cursor *at)
+{
+	at->seg++;
+	at->at = at->told = 0;
+}
+
 /* What is left of the segment that the cursor is in, passing over those that are through. */
 static struct stretch left_of_part(const struct tc_group *g, const struct tc_pend *p,
 				   struct tc_cursor *at, int32_t r, part_fn *part)
 {
-	for (; at->seg < moved_segments(p); at->seg++, at->at = 0) {
+	for (; at->seg < moved_segments(p); pass_segment(at)) {
 		struct stretch x = part(g, p, at->seg, r);
 		if (at->at < x.bytes)
 			return (struct stretch){ x.at + at->at, x.bytes - at->at, 0 };
@@ -154,15 +177,40 @@ static struct stretch rest_of_header(struct tc_cursor *at)
 	return (struct stretch){ (char *)&at->header + at->at, left, !left };
 }
 
+/* Where the next part lies that is lent to rank r. */
+static struct stretch next_address(const struct tc_group *g, const struct tc_pend *p,
+				   struct tc_cursor *at, int32_t r, part_fn *part)
+{
+	for (; at->seg < moved_segments(p); pass_segment(at)) {
+		const struct stretch x = part(g, p, at->seg, r);
+		const uint64_t left = sizeof at->address - at->at;
+		if (!x.bytes || !left)
+			continue;
+
+		at->address = (uintptr_t)x.at;
+		return (struct stretch){ (char *)&at->address + at->at, left, 0 };
+	}
+	return (struct stretch){ .over = 1 };
+}
+
 /* One byte. */
 static struct stretch rest_of_word(struct tc_cursor *at)
 {
 	return (struct stretch){ &at->word, 1 - at->at, at->at };
 }
 
-static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
-				    struct tc_cursor *at, int32_t r)
+/* Whether all was read that comes in an operation. */
+static int has_read(const struct tc_cursor *in, uint64_t seq)
 {
+	return in->seq > seq || (in->seq == seq && in->phase == PHASE_READ);
+}
+
+static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
+				    struct tc_peer *peer, int32_t r)
+{
+	struct tc_cursor *at = &peer->out[p->group];
+	part_fn *part = at->phase == PHASE_RESULT ? result_part : sent_part;
+	const int32_t whose = at->phase == PHASE_RESULT ? g->rank : r;
 	const struct stretch not_yet = { NULL, 0, 0 };
 	switch (at->phase) {
 	case PHASE_HEADER:
@@ -171,24 +219,26 @@ static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
 		return rest_of_header(at);
 	case PHASE_AGREED:
 		return p->met ? rest_of_word(at) : not_yet;
-	case PHASE_DATA:
-		return left_of_part(g, p, at, r, sent_part);
+	case PHASE_RESULT: /* the sum, once there is one */
+		if (p->added < p->pieces)
+			return not_yet;
+		break;
+	case PHASE_READ:
+		return has_read(&peer->in[p->group], at->seq) ? rest_of_word(at) : not_yet;
 	}
-
-	/* the sum, once there is one */
-	if (p->added < p->pieces)
-		return not_yet;
-	return left_of_part(g, p, at, g->rank, result_part);
+	if (at->lent)
+		return next_address(g, p, at, whose, part);
+	return left_of_part(g, p, at, whose, part);
 }
 
 /* What goes to rank r of the group next. */
-static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
+static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, struct tc_peer *peer,
 				int32_t r)
 {
 	struct stretch x;
 	do
-		x = sent_in_phase(g, p, at, r);
-	while (x.over && next_phase(p, at));
+		x = sent_in_phase(g, p, peer, r);
+	while (x.over && next_phase(p, &peer->out[p->group]));
 	return x;
 }
 
@@ -200,7 +250,10 @@ static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 	struct tc_pend *p;
 	int moved = 0;
 	while ((p = find_op(c, g, at->seq))) {
-		struct stretch x = next_sent(g, p, at, r);
+		if (at->phase == PHASE_HEADER)
+			at->lent = is_lent(c, g, p, r);
+
+		struct stretch x = next_sent(g, p, peer, r);
 		if (x.over) {
 			p->sent++;
 			moved = 1;
@@ -295,7 +348,7 @@ static struct stretch staged_part(struct tc_group *g, struct tc_pend *p, struct 
 				  int32_t r)
 {
 	const uint64_t most = tc_piece_bytes(g->size);
-	for (; at->seg < moved_segments(p); at->seg++, at->at = 0) {
+	for (; at->seg < moved_segments(p); pass_segment(at)) {
 		uint64_t all = tc_part(g, p, at->seg, g->rank), in = at->at % most;
 		if (at->at == all)
 			continue;
@@ -331,7 +384,7 @@ static struct stretch received_in_phase(struct tc_group *g, struct tc_pend *p, s
 		return rest_of_header(at);
 	if (comm_difference(&p->own, &p->all[r]))
 		return not_yet; /* once all have come, it is said */
-	if (at->phase == PHASE_AGREED)
+	if (at->phase == PHASE_AGREED || at->phase == PHASE_READ)
 		return rest_of_word(at);
 	if (p->own.kind == COMM_EXCHANGE && !p->met)
 		return not_yet; /* counts are compared first */
@@ -342,6 +395,17 @@ static struct stretch received_in_phase(struct tc_group *g, struct tc_pend *p, s
 	return left_of_part(g, p, at, r, received_part);
 }
 
+/* Whether the cursor is in a part that is lent: first its address comes. */
+static int is_in_lent(const struct tc_cursor *at)
+{
+	return at->lent && (at->phase == PHASE_DATA || at->phase == PHASE_RESULT);
+}
+
+static int lacks_address(const struct tc_cursor *at)
+{
+	return is_in_lent(at) && at->told < sizeof at->address;
+}
+
 /* What comes from rank r of the group next. */
 static struct stretch next_received(struct tc_group *g, struct tc_pend *p, struct tc_cursor *at,
 				    int32_t r)
@@ -350,6 +414,9 @@ static struct stretch next_received(struct tc_group *g, struct tc_pend *p, struc
 	do
 		x = received_in_phase(g, p, at, r);
 	while (x.over && next_phase(p, at));
+	if (x.bytes && lacks_address(at))
+		return (struct stretch){ (char *)&at->address + at->told,
+					 sizeof at->address - at->told, 0 };
 	return x;
 }
 
@@ -357,19 +424,45 @@ static struct stretch next_received(struct tc_group *g, struct tc_pend *p, struc
 static int take_bytes(struct zr_inst *c, struct tc_group *g, struct tc_pend *p,
 		      struct tc_cursor *at, int32_t r, uint64_t n)
 {
+	if (lacks_address(at)) {
+		at->told += n;
+		return 0;
+	}
+
 	at->at += n;
 	if (at->phase == PHASE_HEADER) {
 		if (at->at < sizeof at->header)
 			return 0;
 		return take_header(c, g, p, r, &at->header);
 	}
-	if (at->phase == PHASE_AGREED)
+	if (at->phase != PHASE_DATA && at->phase != PHASE_RESULT)
 		return 0;
 
 	atomic_fetch_add_explicit(&c->received, n, memory_order_relaxed);
 	if (at->phase == PHASE_DATA && tc_adds(p->own.kind))
 		count_staged(c, g, p, at);
 	return 0;
+}
+
+/* Bytes of the stretch that are here now, or < 0. */
+static int64_t take_stretch(struct zr_inst *c, int32_t k, int32_t rank, const struct stretch *x)
+{
+	const struct tc_cursor *at = &c->peer[rank].in[k];
+	if (is_in_lent(at) && !lacks_address(at)) {
+		const uint64_t bytes = x->bytes < AT_ONCE ? x->bytes : AT_ONCE;
+		int rc = tc_fetch(c, rank, at->address + at->at, x->at, bytes);
+		return rc ? rc : (int64_t)bytes;
+	}
+
+	ssize_t n;
+	do
+		n = recv(c->peer[rank].fd[k], x->at, x->bytes, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		return n;
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	return tc_lost(c, rank, n ? errno : 0);
 }
 
 static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
@@ -380,6 +473,9 @@ static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
 	struct tc_pend *p;
 	int moved = 0;
 	while ((p = find_op(c, g, at->seq))) {
+		if (at->phase == PHASE_HEADER)
+			at->lent = is_lent(c, g, p, r);
+
 		struct stretch x = next_received(g, p, at, r);
 		if (x.over) {
 			p->got++;
@@ -389,13 +485,11 @@ static int receive_from(struct zr_inst *c, int32_t k, int32_t r)
 		if (!x.bytes)
 			return moved;
 
-		ssize_t n = recv(peer->fd[k], x.at, x.bytes, MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		int64_t n = take_stretch(c, k, tc_in_world(g, r), &x);
+		if (n < 0)
+			return (int)n;
+		if (!n)
 			return moved;
-		if (n <= 0)
-			return tc_lost(c, tc_in_world(g, r), n ? errno : 0);
 
 		int rc = take_bytes(c, g, p, at, r, (uint64_t)n);
 		if (rc)
@@ -439,7 +533,7 @@ static short wanted(struct zr_inst *c, int32_t k, int32_t r)
 	short events = 0;
 	if (in && next_received(g, in, &peer->in[k], r).bytes)
 		events |= POLLIN;
-	if (out && next_sent(g, out, &peer->out[k], r).bytes)
+	if (out && next_sent(g, out, peer, r).bytes)
 		events |= POLLOUT;
 	return events;
 }

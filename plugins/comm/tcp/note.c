@@ -174,22 +174,27 @@ static int read_of(struct zr_inst *c, int32_t rank)
 	}
 }
 
+int tc_read_notes_of(struct zr_inst *c, int32_t rank)
+{
+	struct tc_peer *peer = &c->peer[rank];
+	if (peer->fd[NOTES] < 0)
+		return 0;
+
+	int rc = read_of(c, rank);
+	if (rc < 0)
+		return rc;
+
+	int known = !rc || peer->left || peer->ended;
+	peer->ended |= rc;
+	return known ? 0 : tc_lost(c, rank, 0);
+}
+
 int tc_read_notes(struct zr_inst *c)
 {
-	for (int32_t r = 0; r < c->world; r++) {
-		struct tc_peer *peer = &c->peer[r];
-		if (peer->fd[NOTES] < 0)
-			continue;
-		int rc = read_of(c, r);
-		if (rc < 0)
-			return rc;
-
-		int known = !rc || peer->left || peer->ended;
-		peer->ended |= rc;
-		if (!known)
-			return tc_lost(c, r, 0);
-	}
-	return 0;
+	int rc = 0;
+	for (int32_t r = 0; !rc && r < c->world; r++)
+		rc = tc_read_notes_of(c, r);
+	return rc;
 }
 
 /* ---- leaving --------------------------------------------------------------------- */

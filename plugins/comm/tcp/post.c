@@ -91,6 +91,15 @@ static void copy_alone(const struct zr_comm_op *op)
 	}
 }
 
+/* Whether all ranks find a segment worth lending. */
+static int is_big(const struct zr_comm_op *op)
+{
+	for (int32_t i = 0; i < op->n_seg && has_data(op->kind); i++)
+		if ((uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype) >= LENT)
+			return 1;
+	return 0;
+}
+
 /* This rank's own part of the result, where that is none of a sum. */
 static void copy_own(const struct tc_group *g, const struct tc_pend *p)
 {
@@ -188,6 +197,7 @@ int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	p->seg = op->seg;
 	if (tc_adds(op->kind))
 		p->pieces = tc_count_pieces(g, p);
+	p->big = is_big(op);
 	copy_own(g, p);
 	return start(c, p, out);
 }

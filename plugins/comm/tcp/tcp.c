@@ -55,6 +55,7 @@ static int take_memory(struct zr_inst *c)
 	}
 	for (int32_t r = 0; r < c->world; r++) {
 		struct tc_peer *peer = &c->peer[r];
+		peer->ends = -1;
 		for (int k = 0; k < CHANNELS; k++) {
 			peer->fd[k] = -1;
 			peer->in[k].seq = peer->out[k].seq = 1;
@@ -84,10 +85,13 @@ static void leave(struct zr_inst *c)
 
 static void close_connections(struct zr_inst *c)
 {
-	for (int32_t r = 0; c->peer && r < c->world; r++)
+	for (int32_t r = 0; c->peer && r < c->world; r++) {
 		for (int k = 0; k < CHANNELS; k++)
 			if (c->peer[r].fd[k] >= 0)
 				close(c->peer[r].fd[k]);
+		if (c->peer[r].ends >= 0)
+			close(c->peer[r].ends);
+	}
 }
 
 static void tcp_free(struct zr_inst *c)
@@ -132,6 +136,8 @@ static int tcp_create(const struct zr_host *h, const void *opts, struct zr_inst 
 		rc = take_memory(c);
 	if (!rc && c->world > 1)
 		rc = tc_connect(c);
+	if (!rc && c->group[ZR_GROUP_NODE].size > 1)
+		rc = tc_try_lending(c);
 	if (rc) {
 		tcp_free(c);
 		return rc;
@@ -167,12 +173,17 @@ static const struct zr_comm_v1 vtbl = {
 	.group = tc_group,
 };
 
+static const char *const cross_reads[] = { "auto", "off", NULL };
+
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct tcp_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others ends the run, naming them."),
 	ZR_OPT(struct tcp_opts, interface, ZR_T_STR, 0, "", 0, 0, "",
 	       "Network interface that ranks reach this one by, as eth0. Without one, all of this "
 	       "machine's are tried."),
+	ZR_OPT_ENUM(struct tcp_opts, cross_read, 0, "auto", cross_reads,
+		    "auto: ranks of one machine read each other's memory where the kernel permits "
+		    "that; off: all goes over the network."),
 };
 
 PLUGIN(comm, "tcp", &vtbl, .version = "1",

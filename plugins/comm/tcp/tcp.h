@@ -10,6 +10,10 @@
  * the run before any of its bytes is taken. Bytes of an operation that was not posted here yet stay
  * in the connection.
  *
+ * Ranks of one node that may read each other's memory lend what is large: in the place of its bytes
+ * the stream has the address of each part, whose reader says in its own stream, before its next
+ * operation, that it has read all.
+ *
  * Nothing moves but in post, test and wait. Sums are added in rank order (invariant I1), in pieces:
  * of two pieces the parts of all ranks may be under way, in a staging buffer of fixed size.
  *
@@ -33,7 +37,8 @@
 #define GROUPS    6  /* as ZR_GROUP_*, self first */
 #define CHANNELS  6  /* of a pair: notes in the place of self */
 #define NOTES     ZR_GROUP_SELF
-#define ADDRESSES 8 /* of a machine that are tried */
+#define LENT      (16u << 10) /* bytes of a segment that are worth lending */
+#define ADDRESSES 8           /* of a machine that are tried */
 
 enum { NOTE_WAITS = 1, NOTE_STOPPED, NOTE_LEFT };
 
@@ -48,19 +53,26 @@ struct tc_note {
 struct tc_cursor {
 	uint64_t seq; /* of the operation; one more than those that are over */
 	int phase;    /* PHASE_* */
+	int lent;     /* this pair lends in this operation */
 	int32_t seg;
 	uint64_t at;               /* bytes of the header, or of this peer's part of the segment */
 	uint64_t piece;            /* of a sum: number of the piece that arrives */
 	struct comm_header header; /* that is under way */
+	uint64_t address;          /* of a part that is lent, */
+	uint64_t told;             /* and how many bytes of the address have come */
 	char word;                 /* so is this byte, which says no more than that it comes */
 };
 
-/* Of an operation in a stream. Of an exchange: the sender has found all counts that it expects; of
- * an all_reduce: its part of the sum. */
-enum { PHASE_HEADER, PHASE_AGREED, PHASE_DATA, PHASE_RESULT, PHASES };
+/* Of an operation in a stream. AGREED: the sender of an exchange has found all counts that it
+ * expects. RESULT: its part of the sum of an all_reduce. READ: it has read all that it was lent. */
+enum { PHASE_HEADER, PHASE_AGREED, PHASE_DATA, PHASE_RESULT, PHASE_READ, PHASES };
 
 struct tc_peer {
 	int fd[CHANNELS]; /* -1: none */
+	/* of a rank whose memory is read: its process, and a descriptor that tells when it ends,
+	 * -1: none */
+	int32_t pid;
+	int ends;
 	struct tc_cursor out[GROUPS], in[GROUPS];
 	int left, ended; /* said so; its connection is over */
 	struct tc_note note;
@@ -80,6 +92,7 @@ struct tc_pair {
 struct tc_pend {
 	zr_ticket ticket; /* 0: free */
 	int32_t group;
+	int big;                       /* worth lending */
 	int met, told;                 /* headers agree; a note says that this rank waits in it */
 	struct comm_header own, *all;  /* [world] by rank in the group; kind 0: not here yet */
 	const struct zr_comm_seg *seg; /* the caller's */
@@ -107,12 +120,15 @@ struct tc_group {
 struct tcp_opts {
 	double timeout;
 	const char *interface;
+	int32_t cross_read;
 };
 
 struct zr_inst {
 	const struct zr_host *h;
 	const struct tcp_opts *o;
 	int32_t rank, world;
+	int lends;           /* all ranks of the node read each other's memory */
+	uint64_t nonce;      /* which they try on this */
 	uint8_t run[16];     /* the number of the run, which strangers do not know */
 	int broken, follows; /* `why` says it; because of another rank */
 	struct tc_group group[GROUPS];
@@ -159,6 +175,11 @@ int tc_connect(struct zr_inst *c);
 /* with the others of a group of listed ranks; all ranks of the world call it */
 int tc_connect_group(struct zr_inst *c, int32_t number);
 
+/* lend.c: whether the ranks of the node may read each other's memory */
+int tc_try_lending(struct zr_inst *c);
+/* fetch.c: reads what a rank lends */
+int tc_fetch(struct zr_inst *c, int32_t rank, uint64_t from, char *to, uint64_t bytes);
+
 /* group.c */
 int tc_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n);
 
@@ -189,12 +210,13 @@ void tc_add_pieces(struct zr_inst *c, struct tc_group *g, struct tc_pend *p);
 /* wait.c */
 int tc_test(struct zr_inst *c, zr_ticket t);
 int tc_wait(struct zr_inst *c, zr_ticket t);
-/* An all_gather of some bytes over the world, before it returns. */
-int tc_gather(struct zr_inst *c, const struct zr_comm_seg *bytes, int32_t about);
+/* An all_gather of some bytes over a group, before it returns. */
+int tc_gather(struct zr_inst *c, int32_t group, const struct zr_comm_seg *bytes, int32_t about);
 
 /* note.c */
 double tc_now(void);
 int tc_read_notes(struct zr_inst *c);
+int tc_read_notes_of(struct zr_inst *c, int32_t rank);
 void tc_send_note(struct zr_inst *c, int32_t what, const struct tc_pend *p);
 int tc_push_notes(struct zr_inst *c, double seconds); /* whether all have left */
 void tc_goodbye(struct zr_inst *c);

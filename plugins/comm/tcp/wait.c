@@ -131,11 +131,11 @@ int tc_wait(struct zr_inst *c, zr_ticket t)
 	return 0;
 }
 
-int tc_gather(struct zr_inst *c, const struct zr_comm_seg *bytes, int32_t about)
+int tc_gather(struct zr_inst *c, int32_t group, const struct zr_comm_seg *bytes, int32_t about)
 {
 	const struct zr_comm_op op = { .size = sizeof op,
 				       .kind = ZR_COMM_ALL_GATHER,
-				       .group = ZR_GROUP_WORLD,
+				       .group = group,
 				       .dtype = ZR_U8,
 				       .n_seg = 1,
 				       .seg = bytes,

@@ -22,20 +22,23 @@ static void run(const struct fixture *fixture, void (*fn)(struct rank *))
 		fail_msg("%s", fixture_failure());
 }
 
-static void over_sockets(void (*fn)(struct rank *), int world, int per_node)
+static void over_tcp(void (*fn)(struct rank *), int world, int per_node)
 {
 	struct fixture f = { .plugin = "comm/tcp", .world = world, .per_node = per_node };
 	run(&f, fn);
 	f.as = PROCESSES;
 	run(&f, fn);
+	f.option[0][0] = "cross_read";
+	f.option[0][1] = "off";
+	run(&f, fn);
 }
 
-/* As threads and as processes: of comm/local, which read each other's memory, and which do not; of
- * comm/tcp. */
+/* As threads and as processes of comm/local and comm/tcp, which read each other's memory, and which
+ * do not. */
 static void everywhere(void (*fn)(struct rank *), int world, int per_node)
 {
 	struct fixture f = { .plugin = "comm/local", .world = world, .per_node = per_node };
-	over_sockets(fn, world, per_node);
+	over_tcp(fn, world, per_node);
 	run(&f, fn);
 	f.as = PROCESSES;
 	run(&f, fn);
