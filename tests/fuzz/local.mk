@@ -5,7 +5,7 @@
 # target; FUZZ_TARGETS: only these.
 fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_import %D%/fuzz_index \
 	%D%/fuzz_ini \
-	%D%/fuzz_manifest %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_template \
+	%D%/fuzz_manifest %D%/fuzz_meeting %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_template \
 	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
 EXTRA_DIST += %D%/slice.sh %D%/campaign %D%/corpus %D%/json.dict %D%/ini.dict
@@ -55,6 +55,12 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_manifest_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_fuzz_manifest_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_manifest_LDADD = $(fuzz_libs) $(CMOCKA_LIBS)
+
+# the server's source is part of the target's
+%C%_fuzz_meeting_SOURCES = %D%/fuzz_meeting.c plugins/boot/env/tcp_proof.c
+%C%_fuzz_meeting_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_meeting_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_meeting_LDADD = $(fuzz_libs) $(CRYPT_LIBS)
 
 %C%_fuzz_model_SOURCES = %D%/fuzz_model.c
 %C%_fuzz_model_CPPFLAGS = $(fuzz_cppflags)

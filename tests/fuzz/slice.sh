@@ -25,6 +25,7 @@ slice import 500
 slice index 1000
 slice ini 400
 slice manifest 2000
+slice meeting 200
 slice model 400
 slice plugin 2000
 slice safetensors 1500

@@ -52,7 +52,7 @@ struct value {
 struct zt_server {
 	pthread_t thread;
 	int listening, wake;
-	int32_t world, joined;
+	int32_t world, joined; /* joined: ranks of by_rank */
 	char token[ZT_TOKEN + 1];
 	struct ze_hello *all;  /* [world] */
 	struct conn **by_rank; /* [world] NULL: not here */
@@ -306,6 +306,11 @@ static int fits(const struct zt_server *v, const struct ze_hello *m, char *why)
 		snprintf(why, ZT_TEXT,
 			 "rank %d has come already, from %s: give each training its own port",
 			 m->rank, v->all[m->rank].host);
+	else if (v->table_bytes)
+		snprintf(why, ZT_TEXT,
+			 "the run has begun, and its rank %d was there: give each training its own "
+			 "port",
+			 m->rank);
 	else
 		return 1;
 	return 0;
@@ -508,6 +513,7 @@ static int is_over(struct zt_server *v, struct conn *c, double at)
 		return 1;
 
 	v->by_rank[c->rank] = NULL;
+	v->joined--;
 	if (c->left || *v->stopped)
 		return 1;
 
