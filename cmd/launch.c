@@ -184,37 +184,13 @@ static int split_shell(struct launch *l)
 	return 0;
 }
 
-/* In quotes for the shell that ssh gives it to. */
-static char *quoted(const char *path)
-{
-	char *out = NULL;
-	size_t n;
-	FILE *f = open_memstream(&out, &n);
-	if (!f)
-		return NULL;
-
-	putc('\'', f);
-	for (; *path; path++)
-		if (*path == '\'')
-			fputs("'\\''", f);
-		else
-			putc(*path, f);
-	putc('\'', f);
-	fclose(f);
-	return out;
-}
-
 static int find_program(struct launch *l)
 {
 	char own[4096] = "zeroth";
-	const char *name = strrchr(l->shell[0], '/');
-	const int is_ssh = !strcmp(name ? name + 1 : l->shell[0], "ssh");
-
 	ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
 	if (n > 0)
 		own[n] = 0;
-	const char *path = l->a.program ? l->a.program : own;
-	l->program = is_ssh ? quoted(path) : zr_text("%s", path);
+	l->program = zr_text("%s", l->a.program ? l->a.program : own);
 	return l->program ? 0 : zr_cmd_refuse(&zr_launch_usage, "out of memory");
 }
 

@@ -53,6 +53,18 @@ is 'I1: a shell that greets' "$(digest)" "$one"
 like '... whose lines are shown' "$(cat log)" '^a: Welcome to a$'
 rm a.noise
 
+"$ZEROTH" launch --hosts localhost -n 2 tiny.ini -o run.dir=here -o train.eval_every=0 > out 2> log
+is 'I1: this machine, without a shell' "$(digest)" "$one"
+
+# ssh gives the words to a shell: a program whose name has blanks and quotes
+mkdir "a 'place'" player
+ln -s "$ZEROTH" "a 'place'/zeroth"
+printf '#!/bin/sh\nshift 3\nexec sh -c "$*"\n' > player/ssh
+chmod 755 player/ssh
+PATH=$PWD/player:$PATH "$ZEROTH" launch --hosts a,b --program "$PWD/a 'place'/zeroth" tiny.ini -o run.dir=quoted -o train.eval_every=0 \
+	-o boot.address=127.0.0.1 > out 2> log
+is 'I1: ssh, and a path that needs quotes' "$(digest)" "$one"
+
 VALUE=7 launch a,b --env VALUE --env OTHER=8 -o data.path="$PWD/text"
 is 'I1: variables for the ranks' "$(digest)" "$one"
 

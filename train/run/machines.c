@@ -232,10 +232,37 @@ static char *put_host(const char *word, const char *host, int *named)
 	return zr_text("%.*s%s%s", (int)(at - word), word, host, at + strlen(place));
 }
 
+/* In quotes for the shell that ssh gives it to. */
+static char *quoted(const char *path)
+{
+	char *out = NULL;
+	size_t n;
+	FILE *f = open_memstream(&out, &n);
+	if (!f)
+		return NULL;
+
+	putc('\'', f);
+	for (; *path; path++)
+		if (*path == '\'')
+			fputs("'\\''", f);
+		else
+			putc(*path, f);
+	putc('\'', f);
+	fclose(f);
+	return out;
+}
+
+static int is_ssh(const char *word)
+{
+	const char *slash = strrchr(word, '/');
+	return !strcmp(slash ? slash + 1 : word, "ssh");
+}
+
 /* The words of the command that starts an agent, all owned. NULL: no memory. */
 static char **agent_words(const struct zr_machines_how *how, const char *host)
 {
-	const int is_remote = !is_here(host) || strcmp(how->shell[0], "ssh");
+	const int by_ssh = is_ssh(how->shell[0]);
+	const int is_remote = !is_here(host) || !by_ssh;
 	char **word = calloc((size_t)how->n_shell + 5, sizeof *word);
 	int n = 0, named = 0;
 	if (!word)
@@ -245,7 +272,7 @@ static char **agent_words(const struct zr_machines_how *how, const char *host)
 		word[n++] = put_host(how->shell[i], host, &named);
 	if (is_remote && !named)
 		word[n++] = zr_text("%s", host);
-	word[n++] = zr_text("%s", how->program);
+	word[n++] = is_remote && by_ssh ? quoted(how->program) : zr_text("%s", how->program);
 	word[n++] = zr_text("launch");
 	word[n++] = zr_text("--agent");
 	return word;
