@@ -3,7 +3,7 @@
 # Plugins of the role comm: what moves between ranks.
 commplugindir = $(plugindir)/comm
 commplugin_LTLIBRARIES =
-comm_segment = %D%/names.h %D%/segment.h
+comm_segment = %D%/checks.h %D%/names.h %D%/segment.h
 comm_sum = %D%/sum.c %D%/sum.h
 comm_header = %D%/header.c %D%/header.h
 

@@ -28,17 +28,6 @@
 	"ranks differ in what they exchange: rank %d sends %lld %s to rank %d, which expects "     \
 	"%lld, in %s"
 
-#define COMM_UNSOUND                                                                               \
-	"exchange of type %d: its counts are negative or too large, its type is unknown, or the "  \
-	"result would overwrite what is sent"
-#define COMM_OWN_DIFFERS                                                                           \
-	"exchange: rank %d of the group sends %lld elements to itself, and expects %lld"
-
-#define COMM_NO_GROUP                                                                              \
-	"group %d cannot be made: groups of a list are ZR_GROUP_SEQUENCE, ZR_GROUP_EXPERT and "    \
-	"ZR_GROUP_CROSS, each once"
-#define COMM_NO_LIST                                                                               \
-	"the ranks of the %s do not ascend, are not all in the world, or lack rank %d itself"
 #define COMM_LISTS_DIFFER "rank %d and rank %d give other lists of ranks for the %s"
 
 static inline const char *comm_kind_name(int32_t kind)

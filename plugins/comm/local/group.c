@@ -28,15 +28,15 @@ static int gather_signs(struct zr_inst *c, int32_t number, uint64_t own, uint64_
 
 int zl_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 {
-	if (number < ZR_GROUP_SEQUENCE || number >= GROUPS || c->group[number].size)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_GROUP, number);
-
-	const int32_t place = comm_place_in(ranks, n, c->rank, c->world);
-	if (place < 0)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_LIST, comm_group_name(number), c->rank);
+	const int is_free = number >= ZR_GROUP_SEQUENCE && number < GROUPS &&
+			    !c->group[number].size;
+	int32_t place;
+	int rc = comm_check_list(c->h, number, is_free, ranks, n, &place);
+	if (rc)
+		return rc;
 
 	uint64_t own = comm_list_sign(number, ranks, n), all[MAX_RANKS];
-	int rc = gather_signs(c, number, own, all);
+	rc = gather_signs(c, number, own, all);
 	if (rc)
 		return rc;
 

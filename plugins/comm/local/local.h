@@ -27,6 +27,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "plugins/comm/checks.h"
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 #include "plugins/comm/sum.h"

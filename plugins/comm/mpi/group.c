@@ -80,16 +80,14 @@ static int agree(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_
 
 int zm_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 {
+	const int is_free = number >= ZR_GROUP_SEQUENCE && number < GROUPS &&
+			    !c->group[number].size;
+	int32_t place;
 	int rc = zm_enter(c);
+	if (!rc)
+		rc = comm_check_list(c->h, number, is_free, ranks, n, &place);
 	if (rc)
 		return rc;
-
-	if (number < ZR_GROUP_SEQUENCE || number >= GROUPS || c->group[number].size)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_GROUP, number);
-
-	const int32_t place = comm_place_in(ranks, n, c->rank, c->world);
-	if (place < 0)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_LIST, comm_group_name(number), c->rank);
 
 	struct zm_group *g = &c->group[number];
 	rc = agree(c, number, ranks, n);

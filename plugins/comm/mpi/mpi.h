@@ -24,6 +24,7 @@
 #include <zeroth/zero.h>
 
 #include "plugins/comm/header.h"
+#include "plugins/comm/checks.h"
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 #include "plugins/comm/sum.h"

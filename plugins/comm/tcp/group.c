@@ -40,16 +40,14 @@ static int take_memory(struct zr_inst *c, struct tc_group *g, const int32_t *ran
 
 int tc_group(struct zr_inst *c, int32_t number, const int32_t *ranks, int32_t n)
 {
+	const int is_free = number >= ZR_GROUP_SEQUENCE && number < GROUPS &&
+			    !c->group[number].size;
+	int32_t place;
 	int rc = tc_enter(c);
+	if (!rc)
+		rc = comm_check_list(c->h, number, is_free, ranks, n, &place);
 	if (rc)
 		return rc;
-
-	if (number < ZR_GROUP_SEQUENCE || number >= GROUPS || c->group[number].size)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_GROUP, number);
-
-	const int32_t place = comm_place_in(ranks, n, c->rank, c->world);
-	if (place < 0)
-		return zr_fail(c->h, ZR_EINVAL, COMM_NO_LIST, comm_group_name(number), c->rank);
 
 	struct tc_group *g = &c->group[number];
 	rc = agree(c, number, ranks, n);

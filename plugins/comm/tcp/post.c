@@ -65,13 +65,7 @@ static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
 		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
 
 	const struct tc_group *g = &c->group[x->group];
-	if (!comm_exchange_is_sound(x, g->size))
-		return zr_fail(c->h, ZR_EINVAL, COMM_UNSOUND, x->dtype);
-	if (x->send_count[g->rank] != x->recv_count[g->rank])
-		return zr_fail(c->h, ZR_EINVAL, COMM_OWN_DIFFERS, g->rank,
-			       (long long)x->send_count[g->rank],
-			       (long long)x->recv_count[g->rank]);
-	return 0;
+	return comm_check_exchange(c->h, x, g->size, g->rank);
 }
 
 /* ---- what needs no other rank ---------------------------------------------------- */
