@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include "cmd/train.h"
 #include "core/base/child.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "train/beat.h"
 #include "train/fit.h"
 #include "train/launcher.h"
@@ -57,10 +59,9 @@ static void print_sample(const char *run)
 		return;
 	}
 
-	fputs("sample      zeroth sample '", stdout);
-	for (; *run; run++)
-		*run == '\'' ? fputs("'\\''", stdout) : putchar(*run);
-	puts("'");
+	char *quoted = zr_text_quoted(run);
+	printf("sample      zeroth sample %s\n", quoted ? quoted : run);
+	free(quoted);
 }
 
 /* Of a run that goes on, only the last losses: the first ones came before this process. */
@@ -162,6 +163,9 @@ static int load(const struct zr_train_args *a, struct zr_config **cfg, struct zr
 		overrides[n++] = "comm.plugin=tcp";
 	if (is_local(*cfg, "comm.host"))
 		overrides[n++] = "comm.host.plugin=tcp";
+	if (n == a->n_overrides)
+		return 0;
+
 	zr_config_free(*cfg);
 	return zr_config_load(a->conf, overrides, n, cfg, err);
 }

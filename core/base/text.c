@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 char *zr_text(const char *fmt, ...)
@@ -16,6 +17,28 @@ char *zr_text(const char *fmt, ...)
 	int n = vasprintf(&text, fmt, ap);
 	va_end(ap);
 	return n < 0 ? NULL : text;
+}
+
+char *zr_text_quoted(const char *word)
+{
+	char *out = NULL;
+	size_t n;
+	FILE *f = open_memstream(&out, &n);
+	if (!f)
+		return NULL;
+
+	putc('\'', f);
+	for (; *word; word++)
+		if (*word == '\'')
+			fputs("'\\''", f);
+		else
+			putc(*word, f);
+	putc('\'', f);
+	if (!fclose(f))
+		return out;
+
+	free(out);
+	return NULL;
 }
 
 void zr_text_add(char *out, size_t size, const char *between, const char *item)

@@ -11,6 +11,9 @@
  * then, and a caller that frees the pointer on its way out crashes. [any] */
 char *zr_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A word as a shell takes it: in quotes; owned. NULL: no memory. [any] */
+char *zr_text_quoted(const char *word);
+
 /* Appends an item to the list in `out`, behind `between` unless it is the first one. What does not
  * fit is cut off. [any] */
 void zr_text_add(char *out, size_t size, const char *between, const char *item);

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -116,6 +115,11 @@ static void leave_waiting(struct zr_machines *m)
 			close_end(&m->machine[i].to);
 }
 
+static int is_busy(const struct machine *one)
+{
+	return one->state != NOT_USED && one->state != ENDED;
+}
+
 static void stop_all(struct zr_machines *m);
 
 static void note_end(struct zr_machines *m, struct machine *one, int code)
@@ -131,6 +135,15 @@ static void note_end(struct zr_machines *m, struct machine *one, int code)
 	one->order = ++m->failed;
 	if (!m->stops)
 		stop_all(m);
+}
+
+/* It has gone without a word of how its ranks ended. */
+static void note_gone(struct zr_machines *m, struct machine *one, const char *text)
+{
+	snprintf(one->end.text, sizeof one->end.text, "%s", text);
+	one->end.died = 1;
+	one->has_gone = 1;
+	note_end(m, one, 4);
 }
 
 /* Waits for the end of its shell, which it has a moment for before it is asked to, and another one
@@ -151,22 +164,19 @@ static int end_shell(struct machine *one)
 	return status;
 }
 
-/* How its shell has ended, which said no end of ranks. */
+/* Its shell has ended with this status, and its agent has said no end of ranks. */
 static void explain_shell(struct zr_machines *m, struct machine *one, int status)
 {
-	const int was_greeted = one->state != STARTING;
-	const char *what = was_greeted ? "it has gone: its remote shell" :
-					 "no agent: its remote shell";
-	char how[160];
+	const char *what = one->state == STARTING ? "no agent" : "it has gone";
+	char text[160];
 
 	if (WIFSIGNALED(status))
-		snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
+		snprintf(text, sizeof text, "%s: its remote shell was killed by signal %d", what,
+			 WTERMSIG(status));
 	else
-		snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
-	snprintf(one->end.text, sizeof one->end.text, "%s %s", what, how);
-	one->end.died = 1;
-	one->has_gone = 1;
-	note_end(m, one, 4);
+		snprintf(text, sizeof text, "%s: its remote shell ended with code %d", what,
+			 WEXITSTATUS(status));
+	note_gone(m, one, text);
 }
 
 /* Its output has ended, so that its shell ends, too. */
@@ -187,10 +197,7 @@ static void give_up(struct zr_machines *m, struct machine *one, const char *text
 {
 	if (one->shell > 0)
 		kill(-one->shell, SIGKILL);
-	snprintf(one->end.text, sizeof one->end.text, "%s", text);
-	one->end.died = 1;
-	one->has_gone = 1;
-	note_end(m, one, 4);
+	note_gone(m, one, text);
 }
 
 /* Asks all to end, more firmly each time. */
@@ -207,7 +214,7 @@ static void stop_all(struct zr_machines *m)
 		return;
 
 	for (int i = 0; i < m->how->n; i++)
-		if (m->machine[i].state != NOT_USED && m->machine[i].state != ENDED)
+		if (is_busy(&m->machine[i]))
 			give_up(m, &m->machine[i], "it did not end its ranks when it was asked to");
 }
 
@@ -232,26 +239,6 @@ static char *put_host(const char *word, const char *host, int *named)
 	return zr_text("%.*s%s%s", (int)(at - word), word, host, at + strlen(place));
 }
 
-/* In quotes for the shell that ssh gives it to. */
-static char *quoted(const char *path)
-{
-	char *out = NULL;
-	size_t n;
-	FILE *f = open_memstream(&out, &n);
-	if (!f)
-		return NULL;
-
-	putc('\'', f);
-	for (; *path; path++)
-		if (*path == '\'')
-			fputs("'\\''", f);
-		else
-			putc(*path, f);
-	putc('\'', f);
-	fclose(f);
-	return out;
-}
-
 static int is_ssh(const char *word)
 {
 	const char *slash = strrchr(word, '/');
@@ -272,7 +259,10 @@ static char **agent_words(const struct zr_machines_how *how, const char *host)
 		word[n++] = put_host(how->shell[i], host, &named);
 	if (is_remote && !named)
 		word[n++] = zr_text("%s", host);
-	word[n++] = is_remote && by_ssh ? quoted(how->program) : zr_text("%s", how->program);
+	if (is_remote && by_ssh)
+		word[n++] = zr_text_quoted(how->program); /* ssh gives it to a shell */
+	else
+		word[n++] = zr_text("%s", how->program);
 	word[n++] = zr_text("launch");
 	word[n++] = zr_text("--agent");
 	return word;
@@ -613,7 +603,7 @@ static void check_time(struct zr_machines *m)
 static int is_anybody_left(const struct zr_machines *m)
 {
 	for (int i = 0; i < m->how->n; i++)
-		if (m->machine[i].state != NOT_USED && m->machine[i].state != ENDED)
+		if (is_busy(&m->machine[i]))
 			return 1;
 	return 0;
 }
