@@ -103,20 +103,25 @@ static const struct zr_import_kind *guess(const json_t *root)
 	return best;
 }
 
+/* A path without the blocks that it is in. */
+static const char *last_part(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	return dot ? dot + 1 : path;
+}
+
 static int unknown(struct zr_setting *s)
 {
-	const char *names[1024] = { NULL }, *near, *dot = strrchr(s->path, '.');
+	const char *names[1024] = { NULL }, *near;
 	int n = 0;
 
 	for (const struct zr_import_key *k = s->from->kind->keys; k->paths; k++)
 		for (const char *const *p = k->paths; *p && n < 1024; p++)
 			names[n++] = *p;
 	near = zr_nearest(s->path, names, n);
-	for (int i = 0; !near && i < n; i++) {
-		const char *last = strrchr(names[i], '.');
-		if (!strcmp(last ? last + 1 : names[i], dot ? dot + 1 : s->path))
+	for (int i = 0; !near && i < n; i++)
+		if (!strcmp(last_part(names[i]), last_part(s->path)))
 			near = names[i];
-	}
 
 	if (near)
 		return zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key; did you mean %s?", near);
