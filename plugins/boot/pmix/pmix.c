@@ -49,6 +49,7 @@ static int get_number(const struct zr_host *h, pmix_rank_t rank, const char *key
 	else
 		rc = PMIX_ERR_TYPE_MISMATCH;
 	PMIX_VALUE_RELEASE(v);
+
 	if (rc != PMIX_SUCCESS)
 		return failed(h, key, rc);
 
@@ -97,6 +98,16 @@ static void add_address(const struct ifaddrs *i, struct zt_place *place)
 	snprintf(place->host + used, sizeof place->host - used, "%s%s", used ? " " : "", text);
 }
 
+static void add_addresses(const struct ifaddrs *all, const char *interface, int of_loopback,
+			  struct zt_place *place)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		const int is_loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
+		if (is_loopback == of_loopback && is_reachable(i, interface))
+			add_address(i, place);
+	}
+}
+
 /* The addresses of this machine, those of loopback last. 0 or -1 with errno. */
 static int list_addresses(const char *interface, struct zt_place *place)
 {
@@ -105,11 +116,8 @@ static int list_addresses(const char *interface, struct zt_place *place)
 		return -1;
 
 	*place->host = 0;
-	for (unsigned loopback = 0; loopback < 2; loopback++)
-		for (struct ifaddrs *i = all; i; i = i->ifa_next)
-			if (is_reachable(i, interface) &&
-			    !(i->ifa_flags & IFF_LOOPBACK) == !loopback)
-				add_address(i, place);
+	add_addresses(all, interface, 0, place);
+	add_addresses(all, interface, 1, place);
 	freeifaddrs(all);
 	return 0;
 }
@@ -189,6 +197,7 @@ static int find(struct zr_inst *b, struct zt_place *place, char *token, int *lis
 	PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
 	pmix_status_t met = PMIx_Fence(NULL, 0, &collect, 1);
 	PMIX_INFO_DESTRUCT(&collect);
+
 	if (!rc && met != PMIX_SUCCESS)
 		rc = failed(b->h, "that all ranks are there", met);
 	if (rc || !b->mine.rank)
@@ -219,6 +228,7 @@ static int pmix_create(const struct zr_host *h, const void *opts, struct zr_inst
 			     "PMIx does not start (%s): start ranks by a launcher that has it, as "
 			     "mpirun, prterun or srun --mpi=pmix",
 			     PMIx_Error_string(started));
+
 	b->find = find;
 	if (!rc)
 		rc = take_place(h, &b->mine);
