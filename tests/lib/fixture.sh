@@ -25,6 +25,12 @@ tiny() {
 	} > tiny.ini
 }
 
+# one_process: trains tiny.ini in one process. Sets `one`, the line with the digest that other ways to train it must have.
+one_process() {
+	"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
+	one=$(grep '^digest:' one.out)
+}
+
 # build SOURCE [NAME]: tests/doubles/SOURCE.c as the plugin $scratch/NAME.so, or SOURCE.so
 build() {
 	local out=$scratch/${2-$1}.so cc

@@ -17,8 +17,7 @@ every = 50
 [run]
 log_every = 1
 INI
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-one=$(grep '^digest:' one.out)
+one_process
 host=(-o comm.plugin=tcp -o train.eval_every=0) # a comm that every machine has
 
 mkdir bin

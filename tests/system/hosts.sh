@@ -17,8 +17,7 @@ tiny text 2 24 4 <<INI
 [device]
 threads = 1
 INI
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-one=$(grep '^digest:' one.out)
+one_process
 
 # over NAME PER_HOST OPTION...: a training over the hosts, in the background; process[RANK], output in NAME.RANK
 over() {

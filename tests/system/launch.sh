@@ -14,8 +14,7 @@ tiny text 2 24 4 <<INI
 [device]
 threads = 1
 INI
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-one=$(grep '^digest:' one.out)
+one_process
 
 # A remote shell to played hosts, all of which are 127.0.0.1: `shell HOST COMMAND...`. It leaves its number in HOST.pid.
 cat > shell <<'SH'

@@ -19,8 +19,7 @@ threads = 1
 [run]
 log_every = 1
 INI
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-one=$(grep '^digest:' one.out)
+one_process
 
 # ranks N [OPTION]...: output in out
 ranks() {

@@ -60,8 +60,8 @@ joins() {
 	is "$1" "$(digest_of first.out)" "$digest"
 }
 
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-digest=$(digest_of one.out)
+one_process
+digest=$one
 
 # ---- they meet -------------------------------------------------------------------
 for n in 2 4; do

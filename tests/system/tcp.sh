@@ -63,8 +63,7 @@ unset COMM BOOT
 
 # ---- trainings -------------------------------------------------------------------
 digest_of() { grep '^digest:' "$1"; }
-"$ZEROTH" train tiny.ini -o run.dir=one -o train.eval_every=0 > one.out 2>&1 || exit 99
-one=$(digest_of one.out)
+one_process
 same() { # NAME DIGEST RANKS PER_NODE OPTION...
 	all trains "$3" "$4" "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env -o comm.plugin=tcp -o train.eval_every=0 "${@:5}"
 	is "$1" "$(digest_of trains.0)" "$2"
