@@ -123,7 +123,7 @@ int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, json_t *plan, struct
 	if (suits) {
 		p->product = product_of(&r.rates, s) * s->facts.process.world;
 		p->forecast = f.seconds;
-		p->binding = rc ? NULL : zr_queue_name[f.binding];
+		p->binding = rc ? NULL : zr_forecast_queue_name(f.binding);
 	}
 
 	if (rc)

@@ -28,7 +28,7 @@ static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 		       zr_bytes_text((uint64_t)zr_forecast_wear(&t->f), h),
 		       zr_seconds_text(t->f.seconds, g),
 		       t->f.seconds > 0 ? t->tokens / t->f.seconds : 0,
-		       zr_queue_name[t->f.binding]);
+		       zr_forecast_queue_name(t->f.binding));
 	putchar('\n');
 }
 

@@ -37,7 +37,7 @@ static void print_row(const struct zr_trial *t, double peak)
 	       t->tokens / t->f.seconds / t->ranks);
 	if (peak > 0)
 		printf(" %4.0f %%", 100 * (t->f.flops - t->f.again) / t->f.seconds / peak);
-	printf(" %s\n", zr_queue_name[t->f.binding]);
+	printf(" %s\n", zr_forecast_queue_name(t->f.binding));
 }
 
 /* The next number of the list; 0: it ends; -1: it is none. */

@@ -181,7 +181,7 @@ static void print_best(const struct search *s)
 	printf("fastest: %s a step, %.4g tokens/s, bound by %s, by %s\n"
 	       "         %s of device memory and %s of disk a rank, %s of host memory\n\n",
 	       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds,
-	       zr_queue_name[t->f.binding], s->rates->by, zr_bytes_text(t->device, b),
+	       zr_forecast_queue_name(t->f.binding), s->rates->by, zr_bytes_text(t->device, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
 	printf("; in place of what %s says of these, and of all its [offload.X]\n", s->a->operand);
 	const char *before = NULL;
@@ -206,7 +206,7 @@ static int print_json(const struct search *s)
 	if (s->fit) {
 		zr_json_put(&j, "seconds", json_real(t->f.seconds));
 		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
-		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
+		zr_json_put(&j, "binding", json_string(zr_forecast_queue_name(t->f.binding)));
 		zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
 		zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->machine));
 		zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));

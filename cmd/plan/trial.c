@@ -183,7 +183,7 @@ json_t *zr_trial_json(const struct zr_trial *t)
 		zr_json_put(&j, "comm_seconds", json_real(t->f.queue[ZR_Q_COMM]));
 		zr_json_put(&j, "seconds", json_real(t->f.seconds));
 		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
-		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
+		zr_json_put(&j, "binding", json_string(zr_forecast_queue_name(t->f.binding)));
 	}
 
 	return j;

@@ -15,6 +15,9 @@ is 'JSON has no forecast then' "$("$ZEROTH" plan --json tiny.ini | grep -c '"for
 card=$("$ZEROTH" plan --card H100 tiny.ini)
 like 'by the data sheet of a card' "$card" 'a step takes .* tokens/s, by the data sheet of H100'
 like 'and what binds it' "$card" 'bound by compute; dependencies alone'
+offloaded=$("$ZEROTH" plan --card H100 --no-compare tiny.ini -o offload.optimizer.plugin=cpu)
+like 'a card copies gradients out' "$offloaded" '^  copy out  +[0-9.]+ [mu]?s '
+like 'while it copies parameters in' "$offloaded" '^  copy in  +[0-9.]+ [mu]?s '
 like 'with an adapter, too' "$("$ZEROTH" plan --card H100 tiny.ini -o adapter.plugin=lora)" 'bound by compute'
 like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --card Voodoo tiny.ini 2>&1)" \
 	'card Voodoo: not known; known are B200, '
@@ -23,7 +26,7 @@ like 'a file of rates that is not there is refused' "$("$ZEROTH" plan --rates no
 
 table=$("$ZEROTH" plan -n 4 --card A100 tiny.ini -o device.memory=64M -o model.width=16 -o model.layers=1)
 is 'the table has four stages and all tiers' "$(grep -cE '^[0-3]      (-|state)' <<< "$table")" 14
-is 'of which none is refused' "$(grep -cE '^[0-3]      (-|state).* (compute|host|copy|store|comm)$' <<< "$table")" 14
+is 'of which none is refused' "$(grep -cE '^[0-3]      (-|state).* (compute|host|copy( in| out)?|store|comm)$' <<< "$table")" 14
 device() { sed -nE "s/^$1      -  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }
 is 'stage 1 has less on a device than stage 0' "$(awk "BEGIN { print ($(device 1) < $(device 0)) }")" 1
 moved() { sed -nE "s/^3      $1  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }

@@ -178,17 +178,28 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 	return 0;
 }
 
+/* Copies of a card go two ways at once, by where they end. */
+static int queue_of(const struct costs *c, const struct zr_instr *i)
+{
+	if (i->kind != ZR_I_COPY || c->s->facts.device_info.host_ops)
+		return i->queue;
+
+	const int32_t to = c->p->operand[i->first + ZR_O_COPY_TO].region;
+	return c->s->plan.region[to].tier == ZR_TIER_DEVICE ? ZR_FQ_IN : ZR_FQ_OUT;
+}
+
 static double copy(struct costs *c, const struct zr_instr *i)
 {
-	const struct zr_operand *o = &c->p->operand[i->first];
+	static const char *const way[ZR_FORECAST_QUEUES] = {
+		[ZR_FQ_IN] = "to_device", [ZR_FQ_OUT] = "from_device"
+	};
 	const double bytes = (double)(i->block * i->blocks);
-	const int to_device = c->s->plan.region[o[ZR_O_COPY_TO].region].tier == ZR_TIER_DEVICE;
-	const char *way = to_device ? "to_device" : "from_device";
-	double s = c->s->facts.device_info.host_ops ?
-			   0 :
-			   zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
+	const char *name = way[queue_of(c, i)];
+	double s = 0;
 
 	c->f->copied += (uint64_t)(i->block * i->blocks);
+	if (name)
+		s = zr_tally_seconds(&c->tally, bytes, name, 1, bytes, 1, 1);
 	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
 
@@ -358,7 +369,7 @@ static void end(struct costs *c)
 }
 
 int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
-		      double *cost, double *beside, struct zr_forecast *f, struct zr_error *err)
+		      struct zr_cost *cost, struct zr_forecast *f, struct zr_error *err)
 {
 	struct costs c = { .s = s, .p = p, .f = f };
 	const int card = !*rates->device; /* one rank each */
@@ -369,22 +380,24 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 	zr_tally_open(&c.tally, s->roles.ops, rates, card ? 1 : zr_machine_ranks(&s->facts),
 		      card || !s->facts.process.pool ? 1 : zr_pool_size(s->facts.process.pool));
 	for (int32_t n = 0; !rc && n < p->n; n++) {
-		if (p->instr[n].kind == ZR_I_LAYER) {
+		const struct zr_instr *i = &p->instr[n];
+		cost[n] = (struct zr_cost){ .queue = queue_of(&c, i) };
+
+		if (i->kind == ZR_I_LAYER) {
 			const double before = c.tally.flops;
-			rc = layer(&c, &p->instr[n], &cost[n], err);
-			backward |= p->instr[n].flags & ZR_F_BACKWARD;
+			rc = layer(&c, i, &cost[n].seconds, err);
+			backward |= i->flags & ZR_F_BACKWARD;
 			/* a forward after the first backward is computed again */
-			if (backward && !(p->instr[n].flags & ZR_F_BACKWARD))
+			if (backward && !(i->flags & ZR_F_BACKWARD))
 				f->again += c.tally.flops - before;
 		} else {
-			cost[n] = seconds_of(&c, &p->instr[n]);
+			cost[n].seconds = seconds_of(&c, i);
 		}
-		cost[n] += DISPATCH;
-		if (p->instr[n].queue == ZR_Q_STORE)
-			beside[n] = checksums(&c, &p->instr[n]);
-		else
-			beside[n] = 0;
-		f->queue[p->instr[n].queue] += cost[n];
+
+		cost[n].seconds += DISPATCH;
+		if (i->queue == ZR_Q_STORE)
+			cost[n].beside = checksums(&c, i);
+		f->queue[cost[n].queue] += cost[n].seconds;
 	}
 
 	f->flops += c.tally.flops;

@@ -9,6 +9,15 @@
 
 #include "train/forecast/traffic.h"
 
+const char *zr_forecast_queue_name(int queue)
+{
+	if (queue == ZR_FQ_IN)
+		return "copy in";
+	if (queue == ZR_FQ_OUT)
+		return "copy out";
+	return zr_queue_name[queue];
+}
+
 /* How often a program runs in a step. */
 static double runs(const struct zr_setup_facts *f, int id)
 {
@@ -30,7 +39,7 @@ static double runs(const struct zr_setup_facts *f, int id)
 
 static void add_forecast(struct zr_forecast *to, const struct zr_forecast *f, double times)
 {
-	for (int q = 0; q < ZR_QUEUES; q++)
+	for (int q = 0; q < ZR_FORECAST_QUEUES; q++)
 		to->queue[q] += times * f->queue[q];
 	to->flops += times * f->flops;
 	to->again += times * f->again;
@@ -50,20 +59,23 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 	if (!(times > 0) || !p->n)
 		return 0;
 
-	double *cost = malloc((size_t)p->n * 3 * sizeof *cost);
-	if (!cost)
-		return zr_no_memory(err);
+	struct zr_cost *cost = malloc((size_t)p->n * sizeof *cost);
+	double *end = malloc((size_t)p->n * sizeof *end);
+	int rc;
+	if (cost && end)
+		rc = zr_forecast_costs(s, rates, p, cost, &f, err);
+	else
+		rc = zr_no_memory(err);
 
-	double *beside = cost + p->n, *end = beside + p->n;
-	int rc = zr_forecast_costs(s, rates, p, cost, beside, &f, err);
 	if (!rc) {
-		out->program[id] = times * zr_forecast_run(&s->facts, p, cost, beside, 0, end);
+		out->program[id] = times * zr_forecast_run(&s->facts, p, cost, 0, end);
 		out->seconds += out->program[id];
-		out->critical += times * zr_forecast_run(&s->facts, p, cost, NULL, 1, end);
+		out->critical += times * zr_forecast_run(&s->facts, p, cost, 1, end);
 		add_forecast(out, &f, times);
 	}
 
 	free(cost);
+	free(end);
 	return rc;
 }
 
@@ -76,7 +88,7 @@ int zr_forecast_make(struct zr_setup *s, const struct zr_rates *rates, struct zr
 	for (int id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = program(s, rates, id, out, err);
 	out->received = zr_traffic_received(s);
-	for (int q = 0; q < ZR_QUEUES; q++)
+	for (int q = 0; q < ZR_FORECAST_QUEUES; q++)
 		if (out->queue[q] > out->queue[out->binding])
 			out->binding = q;
 	return rc;

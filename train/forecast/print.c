@@ -35,7 +35,7 @@ static void print_queue(const struct zr_forecast *f, int q)
 	char a[32];
 
 	if (f->queue[q] > 0)
-		printf("  %-8s %10s %4.0f %%  %.*s\n", zr_queue_name[q],
+		printf("  %-8s %10s %4.0f %%  %.*s\n", zr_forecast_queue_name(q),
 		       zr_seconds_text(f->queue[q], a), 100 * share,
 		       (int)(BAR * (share < 1 ? share : 1) + 0.5), bar);
 }
@@ -62,10 +62,10 @@ void zr_forecast_print(const struct zr_setup_facts *facts, const struct zr_forec
 
 	printf("\na step takes %s, %.4g tokens/s, by %s\n", zr_seconds_text(f->seconds, a),
 	       f->seconds > 0 ? tokens / f->seconds : 0, by);
-	for (int q = 0; q < ZR_QUEUES; q++)
+	for (int q = 0; q < ZR_FORECAST_QUEUES; q++)
 		print_queue(f, q);
-	printf("bound by %s; dependencies alone would take %s\n", zr_queue_name[f->binding],
-	       zr_seconds_text(f->critical, b));
+	printf("bound by %s; dependencies alone would take %s\n",
+	       zr_forecast_queue_name(f->binding), zr_seconds_text(f->critical, b));
 	print_moved(f);
 }
 
@@ -80,15 +80,15 @@ json_t *zr_forecast_json(const struct zr_setup_facts *facts, const struct zr_for
 	json_t *j = json_object(), *queues = json_object(), *programs = json_object();
 	double tokens = (double)(facts->batch.train * facts->batch.length);
 
-	for (int q = 0; q < ZR_QUEUES; q++)
-		zr_json_put(&queues, zr_queue_name[q], json_real(f->queue[q]));
+	for (int q = 0; q < ZR_FORECAST_QUEUES; q++)
+		zr_json_put(&queues, zr_forecast_queue_name(q), json_real(f->queue[q]));
 	for (int p = 0; p < ZR_LOWERED; p++)
 		if (f->program[p] > 0)
 			zr_json_put(&programs, zr_lowered_name[p], json_real(f->program[p]));
 	zr_json_put(&j, "seconds", json_real(f->seconds));
 	zr_json_put(&j, "tokens_per_s", json_real(f->seconds > 0 ? tokens / f->seconds : 0));
 	zr_json_put(&j, "by", json_string(by));
-	zr_json_put(&j, "binding", json_string(zr_queue_name[f->binding]));
+	zr_json_put(&j, "binding", json_string(zr_forecast_queue_name(f->binding)));
 	zr_json_put(&j, "queues", queues);
 	zr_json_put(&j, "programs", programs);
 	zr_json_put(&j, "critical_path", json_real(f->critical));

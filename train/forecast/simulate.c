@@ -9,8 +9,8 @@
 #include "train/forecast/forecast.h"
 
 struct clocks {
-	double issue;           /* of the thread */
-	double free[ZR_QUEUES]; /* when each queue has done all that it was given */
+	double issue;                    /* of the thread */
+	double free[ZR_FORECAST_QUEUES]; /* when each queue has done all that it was given */
 };
 
 /* Whether the thread does it itself. */
@@ -35,24 +35,27 @@ static double start_of(const struct zr_lowered *p, const struct zr_instr *i, con
 }
 
 static void bound(const struct zr_setup_facts *f, const struct zr_lowered *p, struct clocks *c,
-		  int32_t n, const double *cost, const double *beside, double *end)
+		  int32_t n, const struct zr_cost *cost, double *end)
 {
 	const struct zr_instr *i = &p->instr[n];
+	double *free_at = &c->free[cost[n].queue];
 
 	for (int32_t k = i->after; k < i->after + i->n_after; k++)
 		if (p->instr[p->dep[k]].queue != ZR_Q_COMPUTE || i->queue == ZR_Q_HOST)
 			c->issue = later(c->issue, end[p->dep[k]]);
-	double start = later(c->issue, c->free[i->queue]);
+
+	double start = later(c->issue, *free_at);
 	if (i->queue == ZR_Q_COPY && !(i->flags & ZR_F_IDLE))
 		start = later(start, c->free[ZR_Q_COMPUTE]);
-	end[n] = c->free[i->queue] = start + cost[n];
+	end[n] = *free_at = start + cost[n].seconds;
+
 	if (by_thread(f, i))
 		c->issue = end[n];
-	c->issue += beside ? beside[n] : 0;
+	c->issue += cost[n].beside;
 }
 
 double zr_forecast_run(const struct zr_setup_facts *f, const struct zr_lowered *p,
-		       const double *cost, const double *beside, int unbound, double *end)
+		       const struct zr_cost *cost, int unbound, double *end)
 {
 	struct clocks c = { 0 };
 	double over = 0;
@@ -60,12 +63,12 @@ double zr_forecast_run(const struct zr_setup_facts *f, const struct zr_lowered *
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		if (!unbound) {
-			bound(f, p, &c, n, cost, beside, end);
+			bound(f, p, &c, n, cost, end);
 		} else { /* what is computed is in order all the same */
 			double start = start_of(p, i, end);
 			if (i->queue < ZR_Q_IN_ORDER)
 				start = later(start, c.free[i->queue]);
-			end[n] = start + cost[n];
+			end[n] = start + cost[n].seconds;
 			c.free[i->queue] = later(c.free[i->queue], end[n]);
 		}
 

@@ -29,15 +29,29 @@ static struct zr_instr instr[N] = {
 };
 static const struct zr_lowered program = { .n = N, .instr = instr, .dep = after };
 
-static double run(int host_ops, int unbound, const double cost[N])
+static const double none[N];
+
+/* Seconds of a program of at most N instructions. beside: those that each takes from what computes. */
+static double took(const struct zr_lowered *p, int host_ops, int unbound, const double seconds[],
+		   const double beside[])
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
+	struct zr_cost cost[N];
 	double end[N];
+
 	assert_non_null(s);
 	s->facts.device_info.host_ops = (uint32_t)host_ops;
-	double t = zr_forecast_run(&s->facts, &program, cost, NULL, unbound, end);
+	for (int32_t n = 0; n < p->n; n++)
+		cost[n] = (struct zr_cost){ seconds[n], beside[n], p->instr[n].queue };
+
+	double t = zr_forecast_run(&s->facts, p, cost, unbound, end);
 	free(s);
 	return t;
+}
+
+static double run(int host_ops, int unbound, const double cost[N])
+{
+	return took(&program, host_ops, unbound, cost, none);
 }
 
 static void test_queues(void **state)
@@ -59,16 +73,30 @@ static void test_thread(void **state)
 				     { .kind = ZR_I_WRITE, .queue = ZR_Q_STORE } };
 	const struct zr_lowered p = { .n = 2, .instr = order };
 	const double cost[] = { 3, 2 }, sums[] = { 1, 1, 0, 0 }, reads[] = { 1, 1, 3, 3 };
+	(void)state;
+	assert_float_equal(took(&p, 1, 0, cost, none), 5, 1e-12);
+	/* checksums of both reads, 0-2; computes 2-5, 5-8 */
+	assert_float_equal(took(&program, 1, 0, reads, sums), 8, 1e-12);
+	/* a card computes beside it */
+	assert_float_equal(took(&p, 0, 0, cost, none), 3, 1e-12);
+}
+
+/* A card copies one way while it copies the other; copies of one way come one behind the other. */
+static void test_both_ways(void **state)
+{
+	struct zr_instr copies[3] = { { .kind = ZR_I_COPY, .queue = ZR_Q_COPY },
+				      { .kind = ZR_I_COPY, .queue = ZR_Q_COPY },
+				      { .kind = ZR_I_COPY, .queue = ZR_Q_COPY } };
+	const struct zr_lowered p = { .n = 3, .instr = copies };
+	const struct zr_cost cost[] = { { 2, 0, ZR_FQ_IN },
+					{ 3, 0, ZR_FQ_OUT },
+					{ 2, 0, ZR_FQ_IN } };
 	struct zr_setup *s = calloc(1, sizeof *s);
-	double end[N];
+	double end[3];
 	(void)state;
 	assert_non_null(s);
-	s->facts.device_info.host_ops = 1;
-	assert_float_equal(zr_forecast_run(&s->facts, &p, cost, NULL, 0, end), 5, 1e-12);
-	/* checksums of both reads, 0-2; computes 2-5, 5-8 */
-	assert_float_equal(zr_forecast_run(&s->facts, &program, reads, sums, 0, end), 8, 1e-12);
-	s->facts.device_info.host_ops = 0; /* a card computes beside it */
-	assert_float_equal(zr_forecast_run(&s->facts, &p, cost, NULL, 0, end), 3, 1e-12);
+	assert_float_equal(zr_forecast_run(&s->facts, &p, cost, 0, end), 4, 1e-12);
+	assert_float_equal(end[1], 3, 1e-12);
 	free(s);
 }
 
@@ -77,13 +105,13 @@ static void test_work(void **state)
 	const double at[] = { 8, 8, 8 };
 	struct zr_rates r = { .processors = 1 };
 	struct zr_error err = { 0 };
-	struct zr_ops none = { .size = sizeof none };
+	struct zr_ops no_ops = { .size = sizeof no_ops };
 	struct zr_tally t;
 	(void)state;
 	assert_int_equal(zr_rates_set(&r, "matmul.fp32.nn", 1, 1, at, 3, 1000, &err), 0);
 	assert_int_equal(zr_rates_set(&r, "matmul.fp32.tn", 1, 1, at, 3, 500, &err), 0);
 	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, at, 1, 100, &err), 0);
-	zr_tally_open(&t, &none, &r, 1, 1);
+	zr_tally_open(&t, &no_ops, &r, 1, 1);
 	struct zr_op_matmul op = {
 		.size = sizeof op, .a.dtype = ZR_F32, .d.dtype = ZR_F32, .m = 10, .n = 20, .k = 30
 	};
@@ -108,12 +136,12 @@ static void test_asked(void **state)
 	const double one[] = { 1, 1, 1 };
 	struct zr_rates r = { .processors = 1 };
 	struct zr_error err = { 0 };
-	struct zr_ops none = { .size = sizeof none };
+	struct zr_ops no_ops = { .size = sizeof no_ops };
 	struct zr_tally t;
 	(void)state;
 	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, one, 1, 4, &err), 0);
 	assert_int_equal(zr_rates_set(&r, "fold.fp32", 1, 1, one, 1, 2, &err), 0);
-	zr_tally_open(&t, &none, &r, 1, 1);
+	zr_tally_open(&t, &no_ops, &r, 1, 1);
 	for (int again = 0; again < 2; again++)
 		for (int n = 1; n < 2000; n++) {
 			assert_float_equal(zr_tally_seconds(&t, n, "copy", 1, n, 1, 1), n / 4.0,
@@ -131,7 +159,7 @@ static void test_window(void **state)
 	const double at[] = { 64, 16, 1 };
 	struct zr_rates r = { .processors = 1 };
 	struct zr_error err = { 0 };
-	struct zr_ops none = { .size = sizeof none };
+	struct zr_ops no_ops = { .size = sizeof no_ops };
 	struct zr_tally t;
 	struct zr_op_attention op = { .size = sizeof op,
 				      .dtype = ZR_F32,
@@ -141,7 +169,7 @@ static void test_window(void **state)
 				      .head_dim = 16 };
 	(void)state;
 	assert_int_equal(zr_rates_set(&r, "attention.fp32", 1, 1, at, 2, 1, &err), 0);
-	zr_tally_open(&t, &none, &r, 1, 1);
+	zr_tally_open(&t, &no_ops, &r, 1, 1);
 	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
 	assert_float_equal(t.flops, 2 * 64 * 64 * 16, 1e-9);
 	op.window = 32;
@@ -170,9 +198,10 @@ static void test_cards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_queues), cmocka_unit_test(test_thread),
-		cmocka_unit_test(test_work),   cmocka_unit_test(test_window),
-		cmocka_unit_test(test_asked),  cmocka_unit_test(test_cards),
+		cmocka_unit_test(test_queues),    cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_both_ways), cmocka_unit_test(test_work),
+		cmocka_unit_test(test_window),    cmocka_unit_test(test_asked),
+		cmocka_unit_test(test_cards),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
