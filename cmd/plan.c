@@ -37,6 +37,10 @@ static const struct zr_cmd_option options[] = {
 	  "plans for a card such as H100 by its data sheet: its memory, and rates that follow "
 	  "from it",
 	  .kind = ZR_CMD_TEXT, .at = AT(card), .place = ZR_CMD_OR },
+	{ 0, "network", "CARDSxGBITS",
+	  "network cards of a machine and Gbit/s of each, as 8x400; default with --card: one of "
+	  "400 for each rank",
+	  .kind = ZR_CMD_TEXT, .at = AT(network) },
 	{ 0, "compare", NULL, NULL, .kind = ZR_CMD_FLAG, .at = AT(compare) },
 	{ 0, "no-compare", NULL,
 	  "with the table of stages and tiers, or without; default: with it for up to 1000 layers "
@@ -298,6 +302,8 @@ int zr_cmd_plan(int argc, char **argv)
 		rc = zr_trace_check(cfg, &err);
 	if (!rc)
 		rc = zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
+	if (!rc && a.network)
+		rc = zr_rate_source_network(&rates, a.network, &err);
 	if (!rc && !a.json && !a.program && zr_data_absent(cfg))
 		printf(ZR_DATA_ABSENT "\n", zr_data_absent(cfg));
 	if (!rc && a.fit) {

@@ -18,8 +18,8 @@ struct zr_plan_args {
 	const char *overrides[ZR_CMD_OVERRIDES];
 	int n_overrides, json, ranks; /* ranks 0: not given */
 	int program, compare, no_compare, fit;
-	uint64_t memory, device, host, disk; /* bytes, 0: not given */
-	const char *rates, *card, *scale;    /* NULL: not given */
+	uint64_t memory, device, host, disk;        /* bytes, 0: not given */
+	const char *rates, *card, *network, *scale; /* NULL: not given */
 };
 
 /* The first file of data that is not there, as cfg has it; NULL: all are there. */

@@ -87,6 +87,25 @@ received() {
 by_card=$(received --card h100)
 is 'without rates a rank receives as much' "$(received)" "$by_card"
 like 'which is not nothing' "$by_card" '[1-9]'
+# On 8 machines of 8 ranks, over so many network cards of 400 Gbit/s, of which collectives reach 40 GB/s each.
+network() { titan --scale 64 --network "$@"; }
+seconds() { field comm_seconds <<< "$1"; }
+bytes() { field received_bytes <<< "$1"; }
+near() { awk "BEGIN { r = ($1) / ($2); print (r > 0.98 && r < 1.02) }"; }
+ring=(-o comm.sums=library -o train.reduction=local)
+one=$(network 1x400 "${ring[@]}") two=$(network 2x400 "${ring[@]}")
+is 'a ring passes its bytes through the network cards of a machine once' \
+	"$(near "$(seconds "$one") - $(seconds "$two")" "$(bytes "$one") / 40e9 - $(bytes "$two") / 80e9")" 1
+wide=$(network 1x400) narrow=$(network 1x400 -o train.communication_data_type=bf16)
+is 'all to all, each rank of a machine sends its own' \
+	"$(near "$(seconds "$wide") - $(seconds "$narrow")" "8 * 56 / 63 * ($(bytes "$wide") - $(bytes "$narrow")) / 40e9")" 1
+is 'there is a network card for each rank by default' "$(near "$(seconds "$(network 8x400)")" "$(seconds "$(titan --scale 64)")")" 1
+is 'within a machine none counts' "$(seconds "$(titan --scale 8 --network 1x1)")" "$(seconds "$(titan --scale 8)")"
+like 'they are named' "$("$ZEROTH" plan --card H100 --network 2x200 --no-compare tiny.ini)" ', 2 x 200 Gbit/s between machines$'
+for cards in 8 0x400 8x-1 8x400G; do
+	like "--network $cards is refused" "$("$ZEROTH" plan --network $cards tiny.ini 2>&1)" \
+		"^zeroth: --network $cards: expected network cards of a machine and Gbit/s of each, as 8x400"
+done
 like 'a list that is none is refused' "$("$ZEROTH" plan --scale 1,x tiny.ini 2>&1)" 'expected numbers of ranks in'
 like 'comm/planned trains nothing' "$(trained tiny.ini -n 2 -o comm.plugin=planned)" 'planned'
 

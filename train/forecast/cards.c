@@ -50,7 +50,8 @@ static const struct card {
 	{ "T4", 65 * T, 8.1 * T, 16 * GIB, 320 * GB, 15.75 * GB, 15.75 * GB },
 };
 
-#define NETWORK (50 * GB) /* bytes per second of a card's part of a network, 400 Gbit/s */
+#define NETWORK       400e9 /* bit per second of a network card; there is one for each card */
+#define NETWORK_SHARE 0.80  /* that collectives reach of it */
 /* Seconds that a collective takes for each further rank of a machine, and each machine. */
 #define HOP_LINK    5e-6
 #define HOP_NETWORK 15e-6
@@ -76,6 +77,11 @@ double zr_card_peak(const char *device, int32_t dtype)
 	if (!c)
 		return 0;
 	return dtype == ZR_F32 ? c->single : c->half;
+}
+
+double zr_network_rate(double bits)
+{
+	return NETWORK_SHARE * bits / 8;
 }
 
 uint64_t zr_card_memory(const char *card)
@@ -177,7 +183,7 @@ int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err)
 	put(&t, "disk_write", 1, 1e6, 1, 1, DISK_WRITE);
 	put(&t, "disk_mixed", 1, 1e6, 1, 1, DISK_WRITE);
 	put(&t, "link.node", 1, 1, 1, 1, 0.75 * c->link);
-	put(&t, "link.world", 1, 1, 1, 1, 0.80 * NETWORK);
+	put(&t, "link.world", 1, 1, 1, 1, zr_network_rate(NETWORK));
 	put(&t, "hop.node", 1, 1, 1, 1, 1 / HOP_LINK);
 	put(&t, "hop.world", 1, 1, 1, 1, 1 / HOP_NETWORK);
 	return t.rc;

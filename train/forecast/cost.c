@@ -203,23 +203,45 @@ static double copy(struct costs *c, const struct zr_instr *i)
 	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
 
-/* A ring over the links of a machine, or over its network if the group has ranks elsewhere:
- * seconds = (R - 1) / R bytes / rate + (R - 1) hops; further machines are hops of the network. */
-static double by_links(struct costs *c, const struct zr_instr *i, double bytes)
+/* Ranks of a collective, those of them on this machine, and how many machines they are on. */
+struct span {
+	double ranks, node, machines;
+};
+
+static struct span span_of(const struct costs *c, const struct zr_instr *i)
 {
 	const double ranks = (double)zr_group_ranks(&c->s->facts, i->group);
 	const double node = (double)zr_group_ranks(&c->s->facts, ZR_GROUP_NODE);
-	const int far = ranks > node;
-	const double machines = far ? ranks / node : 1, near = far ? node : ranks;
 
-	return zr_tally_seconds(&c->tally, bytes * (ranks - 1) / ranks,
-				far ? "link.world" : "link.node", 1, 1, 1, 1) +
-	       zr_tally_seconds(&c->tally, near - 1, "hop.node", 1, 1, 1, 1) +
-	       zr_tally_seconds(&c->tally, machines - 1, "hop.world", 1, 1, 1, 1);
+	if (ranks <= node)
+		return (struct span){ ranks, ranks, 1 };
+	return (struct span){ ranks, node, ranks / node };
 }
 
-/* By a rate of just this collective, or by those of links. */
-static double exchange(struct costs *c, const struct zr_instr *i, double work, double bytes)
+/* Whether each rank sends each other one what is for that one alone: so do sums in rank order, which
+ * are added where they are received. */
+static int is_all_to_all(const struct costs *c, const struct zr_instr *i)
+{
+	return i->number == ZR_COMM_ALL_TO_ALL ||
+	       (i->number == ZR_COMM_REDUCE_SCATTER && !c->s->plan.sums);
+}
+
+/* How often each link of a ring passes the bytes of a collective. */
+static double times_round(int32_t collective, double ranks)
+{
+	switch (collective) {
+	case ZR_COMM_BROADCAST:
+		return 1;
+	case ZR_COMM_ALL_REDUCE:
+		return 2 * (ranks - 1) / ranks;
+	default: /* what a rank has, or adds, it does not receive */
+		return (ranks - 1) / ranks;
+	}
+}
+
+/* By a rate that was measured on one machine, or by the links between its ranks: a ring passes all
+ * bytes through each link; all to all, a rank sends each other one the part of that one. */
+static double within_machine(struct costs *c, const struct zr_instr *i, struct span g, double bytes)
 {
 	static const char *const name[] = {
 		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
@@ -227,28 +249,66 @@ static double exchange(struct costs *c, const struct zr_instr *i, double work, d
 		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
 		[ZR_COMM_FENCE] = "fence",
 	};
-	double s = zr_group_ranks(&c->s->facts, i->group) > 1 ?
-			   zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1) :
-			   0;
+	const int all_to_all = is_all_to_all(c, i);
+	if (all_to_all)
+		bytes *= g.node / g.ranks;
 
-	return s > 0 ? s : by_links(c, i, bytes);
+	const double work = bytes > 0 ? bytes : 1;
+	double s = 0;
+	if (g.node > 1)
+		s = zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1);
+	if (s > 0)
+		return s;
+
+	const double passed = bytes * times_round(i->number, all_to_all ? g.node : g.ranks);
+	return zr_tally_seconds(&c->tally, passed, "link.node", 1, 1, 1, 1) +
+	       zr_tally_seconds(&c->tally, g.node - 1, "hop.node", 1, 1, 1, 1);
+}
+
+/* Seconds of the network cards of a machine, over which its ranks share what goes elsewhere. A ring
+ * enters and leaves each machine once, whatever the number of its ranks; all to all, each of these sends
+ * its own bytes. */
+static double between_machines(struct costs *c, const struct zr_instr *i, struct span g,
+			       double bytes)
+{
+	const double hops = zr_tally_seconds(&c->tally, g.machines - 1, "hop.world", 1, 1, 1, 1);
+	double passed = bytes * times_round(i->number, g.ranks);
+	if (is_all_to_all(c, i))
+		passed = g.node * bytes * (g.ranks - g.node) / g.ranks;
+
+	const double network = c->tally.rates->network;
+	if (network > 0)
+		return passed / network + hops;
+	return zr_tally_seconds(&c->tally, passed / g.node, "link.world", 1, 1, 1, 1) + hops;
+}
+
+/* What goes within a machine and what goes between machines go at the same time. */
+static double exchange(struct costs *c, const struct zr_instr *i, double bytes)
+{
+	const struct span g = span_of(c, i);
+	const double near = within_machine(c, i, g, bytes);
+
+	if (g.machines <= 1)
+		return near;
+
+	const double far = between_machines(c, i, g, bytes);
+	return near > far ? near : far;
 }
 
 static double collective(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = i->n ? &c->p->operand[i->first] : NULL;
-	double sent = 0, got = 0, whole;
+	double sent = 0, got = 0;
 
 	if (i->number == ZR_COMM_BARRIER || i->number == ZR_COMM_FENCE)
-		return exchange(c, i, 1, 0);
+		return exchange(c, i, 0);
 
 	for (int64_t k = 0; k < i->blocks; k++) {
 		sent += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
 		got += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 	}
 
-	whole = sent > got ? sent : got;
-	return exchange(c, i, whole, i->number == ZR_COMM_ALL_REDUCE ? 2 * whole : whole);
+	return exchange(c, i, sent > got ? sent : got);
 }
 
 /* ---- what is computed ---------------------------------------------------------------------- */

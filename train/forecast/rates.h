@@ -79,6 +79,8 @@ struct zr_rates {
 	char disk[256]; /* the directory that disk_* were measured in */
 	int processors;
 	uint64_t memory; /* bytes */
+	double network;  /* bytes per second of all network cards of a machine, one way, where plan
+			    was told so; 0: it was not */
 	int n;
 	struct zr_rate *rate;
 };

@@ -38,6 +38,24 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 	return rc;
 }
 
+int zr_rate_source_network(struct zr_rate_source *r, const char *cards, struct zr_error *err)
+{
+	double gbits = 0;
+	int n = 0, end = 0;
+
+	if (sscanf(cards, "%dx%lf%n", &n, &gbits, &end) != 2 || cards[end] || n < 1 || n > 1024 ||
+	    !(gbits > 0) || gbits > 1e6)
+		return zr_err(err, ZR_EINVAL,
+			      "--network %s: expected network cards of a machine and Gbit/s of "
+			      "each, as 8x400",
+			      cards);
+
+	r->rates.network = n * zr_network_rate(1e9 * gbits);
+	const size_t used = strlen(r->by);
+	snprintf(r->by + used, sizeof r->by - used, ", %d x %g Gbit/s between machines", n, gbits);
+	return 0;
+}
+
 void zr_rate_source_close(struct zr_rate_source *r)
 {
 	zr_rates_free(&r->rates);

@@ -19,6 +19,8 @@ struct zr_rate_source {
  * path, card: NULL: none. What was given is refused if it is not there. */
 int zr_rate_source_open(const char *path, const char *card, const struct zr_config *cfg,
 			struct zr_rate_source *out, struct zr_error *err);
+/* Network cards of a machine, as "8x400": so many, of so many Gbit/s each. `by` says so. */
+int zr_rate_source_network(struct zr_rate_source *r, const char *cards, struct zr_error *err);
 void zr_rate_source_close(struct zr_rate_source *r); /* a zeroed one is fine */
 
 /* Whether rates that were measured are those of the setup's device; else `by` says why not. */
@@ -29,6 +31,8 @@ int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup_facts *
 int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err);
 /* Operations per second at most, with fp32 sums; 0: the device is no known card. */
 double zr_card_peak(const char *device, int32_t dtype);
+/* Bytes per second that collectives reach of so many bit per second of a network. */
+double zr_network_rate(double bits);
 /* Bytes of memory of a card; 0: not known. */
 uint64_t zr_card_memory(const char *card);
 
