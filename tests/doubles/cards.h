@@ -40,6 +40,7 @@ struct zr_inst {
 
 /* cards.c: where the memory behind an address of any kind is. */
 void *card_real(const struct zr_inst *d, const void *p);
+void *card_real_address(const void *p); /* of the instance that was made last */
 
 /* cards_ops.c: fills the table of operations. */
 void card_ops_fill(struct zr_inst *d);

@@ -36,8 +36,18 @@ check_LTLIBRARIES += %D%/cards.la
 %C%_cards_la_SOURCES = %D%/cards.c %D%/cards.h %D%/cards_ops.c %D%/cards_pinned.c
 %C%_cards_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 %C%_cards_la_CFLAGS = $(PLUGIN_CFLAGS)
-%C%_cards_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_cards_la_LDFLAGS = -module -avoid-version -shared $(NO_UNDEFINED) -rpath /nowhere \
+	-export-symbols-regex '^(zr_plugin_entry_v1|card_real_address)$$'
 %C%_cards_la_LIBADD = -ldl
+
+# comm/nccl without a GPU: over a double of what it calls of CUDA and NCCL.
+check_LTLIBRARIES += %D%/nccl_double.la
+%C%_nccl_double_la_SOURCES = %D%/nccl/plugin.c %D%/nccl/cuda.c %D%/nccl/nccl.c %D%/nccl/double.h \
+	%D%/nccl/cuda_runtime_api.h %D%/nccl/nccl.h $(comm_nccl)
+%C%_nccl_double_la_CPPFLAGS = -I$(srcdir)/%D%/nccl $(AM_CPPFLAGS) -I$(top_srcdir)/plugins
+%C%_nccl_double_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_nccl_double_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_nccl_double_la_LIBADD = -lpthread -ldl
 
 # zeroth, with another zr_run_program: instructions in orders drawn at random.
 check_PROGRAMS += %D%/shuffled

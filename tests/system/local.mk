@@ -5,7 +5,7 @@ system_tests = %D%/abi.sh %D%/across.sh %D%/adapter.sh %D%/bench.sh %D%/cases.sh
 	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/embed.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/format.sh %D%/freeze.sh %D%/groups.sh \
 	%D%/gpu.sh %D%/headers.sh %D%/hosts.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/launch.sh %D%/layering.sh %D%/ledger.sh \
 	%D%/limits.sh %D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
-	%D%/mpi.sh \
+	%D%/mpi.sh %D%/nccl.sh \
 	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/offload.sh %D%/optimizers.sh \
 	%D%/outoftree.sh %D%/packed.sh %D%/parity.sh %D%/parts.sh %D%/persistent.sh %D%/pinned.sh %D%/pmix.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/ranks.sh \
 	%D%/readme.sh %D%/rendezvous.sh %D%/repeat.sh %D%/restart.sh %D%/resaved.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \

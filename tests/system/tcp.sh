@@ -4,43 +4,16 @@
 # Ranks without MPI: comm/tcp passes what comm/mpi passes (I1, I5), started by the environment alone.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/launched.sh" || exit 99
 cd "$scratch" || exit 99
 
 tiny text 2 24 5 <<INI
 [device]
 threads = 1
 INI
-unset MASTER_ADDR MASTER_PORT ZEROTH_TOKEN RANK WORLD_SIZE
-
-new_port() {
-	local hex
-	while :; do
-		port=$((20000 + RANDOM % 10000))
-		printf -v hex ':%04X ' $port
-		grep -qs "$hex" /proc/net/tcp /proc/net/tcp6 || return
-	done
-}
-
-# as RANK RANKS PER_NODE COMMAND...: becomes the command, with the environment of a launcher
-as() {
-	exec env RANK=$1 WORLD_SIZE=$2 LOCAL_RANK=$(($1 % $3)) LOCAL_WORLD_SIZE=$3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${@:4}"
-}
-# all NAME RANKS PER_NODE COMMAND...: that many; output in NAME.RANK
-all() {
-	local r
-	new_port
-	for ((r = $2 - 1; r >= 0; r--)); do (as $r "$2" "$3" timeout 120 "${@:4}") > "$1.$r" 2>&1 & done
-	wait
-}
-
 # ---- operations ------------------------------------------------------------------
 export COMM=comm/tcp BOOT=boot/env
-program=$ZR_BUILDDIR/tests/unit/comm/comm_mpi
-unit() { # RANKS PER_NODE TEST
-	all said "$1" "$2" "$program" "$3" "$2"
-	cat said.*
-}
-fails() { like "$1" "$(unit 3 3 "$2")" "$3"; }
+fails() { like "$1" "$(ranks_of 3 3 "$2")" "$3"; }
 op7='barrier over the world \(step 1, op 7\)'
 beside fails "I5: a timeout names the missing rank and where it was seen" late \
 	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
@@ -48,21 +21,14 @@ beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good:
 beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
 beside fails 'I5: a pair that exchanges other counts than it expects' counts \
 	'rank 1: good: ranks differ in what they exchange: rank 0 sends 5 u8 to rank 2, which expects 6, in exchange over the world \(step 1, op 3\)'
-aborts() { is "$1" "$(unit 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
+aborts() { is "$1" "$(ranks_of 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
 beside aborts "I5: an abort ends all ranks with its reason"
-good() { # NAME RANKS PER_NODE
-	local out
-	out=$(unit "$2" "$3" kinds)
-	is "$1" "$(grep -c 'rank [0-9]*: good' <<<"$out")" "$2"
-	[ "$(grep -c good <<<"$out")" = "$2" ] || note "$out"
-}
 beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
 beside good "the same with 3 ranks on one node" 3 3
 beside good "the same with 6 ranks on nodes of three" 6 3
 unset COMM BOOT
 
 # ---- trainings -------------------------------------------------------------------
-digest_of() { grep '^digest:' "$1"; }
 one_process
 same() { # NAME DIGEST RANKS PER_NODE OPTION...
 	all trains "$3" "$4" "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env -o comm.plugin=tcp -o train.eval_every=0 "${@:5}"

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # comm/nccl: GPUs, through NCCL.
+# All but nccl.c, which tests/doubles/ includes.
+comm_nccl = %D%/nccl.h %D%/error.c %D%/post.c %D%/watch.c
 if HAVE_NCCL
 commplugin_LTLIBRARIES += plugins/comm/nccl.la
-plugins_comm_nccl_la_SOURCES = %D%/nccl.c %D%/nccl.h %D%/error.c %D%/post.c %D%/watch.c \
+plugins_comm_nccl_la_SOURCES = %D%/nccl.c $(comm_nccl) \
 	$(comm_segment) plugins/cuda_missing.h
 plugins_comm_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins $(CUDA_CPPFLAGS) \
 	$(NCCL_CPPFLAGS)

@@ -324,8 +324,7 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 
 	*out = oldest;
 	if (!oldest)
-		return zr_fail(c->h, ZR_ESTATE, "more than %d operations posted and not waited for",
-			       NN_WINDOW);
+		return ZR_EAGAIN;
 	return until_over(c, oldest);
 }
 
@@ -385,7 +384,7 @@ int nn_wait(struct zr_inst *c, zr_ticket ticket)
 	if (!ticket)
 		return ZR_OK;
 	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used || c->pend[ticket - 1].waited)
-		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
 			       (unsigned long long)ticket);
 
 	struct nn_pend *p = &c->pend[ticket - 1];
@@ -418,7 +417,7 @@ int nn_test(struct zr_inst *c, zr_ticket ticket)
 	if (!ticket)
 		return 1;
 	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used)
-		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
 			       (unsigned long long)ticket);
 
 	pthread_mutex_lock(&c->lock);

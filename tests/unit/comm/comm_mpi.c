@@ -3,7 +3,8 @@
  * comm_mpi.c - one rank of comm/mpi under mpirun, or of COMM and BOOT, plugins of these roles;
  * mpi.sh and tcp.sh run several. `kinds` compares every kind of operation with a reference on each
  * rank and ends with 0 if all agree. The others are ways to fail: each rank prints the reason it
- * got. A third argument is the value of the option sums.
+ * got. A third argument is the value of the option sums. `device` compares what a plugin does with
+ * memory of a GPU: see tests/doubles/nccl/.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -21,7 +22,7 @@ static struct zr_inst *boot;
 static const struct zr_boot_v1 *boot_v;
 static const struct zr_desc *boot_desc, *comm_desc;
 static void *boot_opts, *comm_opts;
-static int bad, mpi_adds;
+static int bad, mpi_adds, on_device;
 
 static void expect(struct rank *r, int good, const char *what)
 {
@@ -154,7 +155,9 @@ static void one_kind(struct rank *r, const struct spec *s)
 
 static void kinds(struct rank *r)
 {
-	static const int sums[] = { ZR_F32, ZR_F64, ZR_I64 }, moves[] = { ZR_U8, ZR_BF16, ZR_F32 };
+	/* no GPU adds fp64 in order */
+	const int sums[] = { ZR_F32, on_device ? ZR_F32 : ZR_F64, ZR_I64 };
+	static const int moves[] = { ZR_U8, ZR_BF16, ZR_F32 };
 	for (int group = ZR_GROUP_NODE; group <= ZR_GROUP_WORLD; group++)
 		for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
 			for (int d = 0; d < 3; d++)
@@ -321,6 +324,14 @@ static void all_kinds(struct rank *r)
 	values(r);
 }
 
+static void device(struct rank *r)
+{
+	kinds(r);
+	many(r);
+	if (!mpi_adds)
+		pieces(r);
+}
+
 /* ---- failures ---- */
 
 static void differ(struct rank *r)
@@ -399,7 +410,9 @@ static int set_options(const char *per_node, const char *sums)
 {
 	if (!getenv("BOOT") && test_set(boot_desc, boot_opts, "ranks_per_node", per_node))
 		return -1;
-	return getenv("COMM") ? 0 : test_set(comm_desc, comm_opts, "sums", sums);
+	if (strcmp(plugin_of("COMM", "comm/mpi"), "comm/mpi") && !strcmp(sums, "ordered"))
+		return 0;
+	return test_set(comm_desc, comm_opts, "sums", sums);
 }
 
 static int up(struct rank *r, const char *per_node, const char *timeout, const char *sums)
@@ -429,11 +442,15 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(struct rank *);
-	} tests[] = { { "kinds", all_kinds }, { "differ", differ }, { "counts", counts },
-		      { "late", late },       { "stop", stop },     { "leave", leave } };
+	} tests[] = {
+		{ "kinds", all_kinds }, { "device", device }, { "differ", differ },
+		{ "counts", counts },   { "late", late },     { "stop", stop },
+		{ "leave", leave },
+	};
 	struct rank r = { 0 };
 	const char *reason;
-	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");
+	mpi_adds = argc == 4 && strcmp(argv[3], "ordered");
+	on_device = argc > 1 && !strcmp(argv[1], "device");
 	if (argc < 3 || up(&r, argv[2], strcmp(argv[1], "late") ? "60" : "2",
 			   argc == 4 ? argv[3] : "ordered")) {
 		fprintf(stderr, "%s\n",
@@ -444,8 +461,8 @@ int main(int argc, char **argv)
 		if (!strcmp(tests[i].name, argv[1]))
 			tests[i].fn(&r);
 	reason = test_error(r.h);
-	printf("rank %d: %s: %s\n", r.rank, bad ? "bad" : "good",
-	       strcmp(argv[1], "kinds") ? reason : "");
+	const int compares = !strcmp(argv[1], "kinds") || on_device;
+	printf("rank %d: %s: %s\n", r.rank, bad ? "bad" : "good", compares ? "" : reason);
 	fflush(stdout);
 	comm_desc->destroy(r.c);
 	boot_desc->destroy(boot);
