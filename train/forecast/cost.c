@@ -439,6 +439,8 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 		rc = zr_no_memory(err);
 	zr_tally_open(&c.tally, s->roles.ops, rates, card ? 1 : zr_machine_ranks(&s->facts),
 		      card || !s->facts.process.pool ? 1 : zr_pool_size(s->facts.process.pool));
+	c.tally.streams = !s->facts.device_info.host_ops;
+
 	for (int32_t n = 0; !rc && n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		cost[n] = (struct zr_cost){ .queue = queue_of(&c, i) };

@@ -74,10 +74,17 @@ static int elements(const struct zr_ops *ops, const char *name, int32_t dtype, d
 	return ZR_OK;
 }
 
-/* What is used once a step is in no cache then, as it is where a rate is measured. */
-static void come_from_memory(struct zr_tally *t, double bytes)
+/* An operation takes so many seconds at its rate, and uses parameters or their gradients of so many
+ * bytes. What is used once a step is then in no cache of a processor, as it is where a rate is
+ * measured. A card's rate is that of operands in its memory, which it reads while it computes. */
+static void uses_parameters(struct zr_tally *t, double seconds, double bytes)
 {
-	t->seconds += zr_tally_seconds(t, bytes / 2, "copy", 1, COLD, 1, 1);
+	const double memory = zr_tally_seconds(t, bytes / 2, "copy", 1, COLD, 1, 1);
+
+	if (!t->streams)
+		t->seconds += seconds + memory;
+	else
+		t->seconds += seconds > memory ? seconds : memory;
 }
 
 /* `times` products of m x n x k. */
@@ -89,11 +96,12 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 
 	snprintf(name, sizeof name, "matmul.%s.%s", type_name(dtype), kind);
 	t->flops += flops;
-	t->seconds += zr_tally_seconds(t, flops, name, 3, m, n, k);
+
+	const double seconds = zr_tally_seconds(t, flops, name, 3, m, n, k);
 	if (*kind == 't') /* the gradient of a weight, in fp32 */
-		come_from_memory(t, times * (4 * m * n));
+		uses_parameters(t, seconds, times * (4 * m * n));
 	else
-		come_from_memory(t, times * (size_of(dtype) * k * n));
+		uses_parameters(t, seconds, times * (size_of(dtype) * k * n));
 }
 
 static int work_of_matmul(const struct zr_ops *ops, const struct zr_op_matmul *op)
@@ -173,8 +181,8 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 
 	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));
 	t->flops += flops;
-	t->seconds += zr_tally_seconds(t, flops, name, 3, rows, c, v);
-	come_from_memory(t, v * c * (size_of(op->dtype) * (op->dx ? 2 : 1) + (op->dw ? 4 : 0)));
+	uses_parameters(t, zr_tally_seconds(t, flops, name, 3, rows, c, v),
+			v * c * (size_of(op->dtype) * (op->dx ? 2 : 1) + (op->dw ? 4 : 0)));
 	return ZR_OK;
 }
 

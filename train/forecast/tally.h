@@ -24,6 +24,7 @@ struct zr_tally {
 	const struct zr_ops *real; /* answers queries of work memory */
 	const struct zr_rates *rates;
 	int ranks, threads; /* how many do the same at once */
+	int streams;        /* the device computes while it reads its memory, as cards do */
 	double seconds;
 	double flops; /* of products and attention, as they are usually counted: 2 per multiply and
 			 add */

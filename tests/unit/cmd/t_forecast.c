@@ -130,6 +130,31 @@ static void test_work(void **state)
 	zr_rates_free(&r);
 }
 
+/* A card reads parameters while it computes: the slower of the two counts. */
+static void test_streams(void **state)
+{
+	const double at[] = { 8, 8, 8 };
+	struct zr_rates r = { .processors = 1 };
+	struct zr_error err = { 0 };
+	struct zr_ops no_ops = { .size = sizeof no_ops };
+	struct zr_tally t;
+	struct zr_op_matmul op = {
+		.size = sizeof op, .a.dtype = ZR_F32, .d.dtype = ZR_F32, .m = 10, .n = 20, .k = 30
+	};
+	(void)state;
+	assert_int_equal(zr_rates_set(&r, "matmul.fp32.nn", 1, 1, at, 3, 1000, &err), 0);
+	assert_int_equal(zr_rates_set(&r, "matmul.fp32.nt", 1, 1, at, 3, 10000, &err), 0);
+	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, at, 1, 600, &err), 0);
+	zr_tally_open(&t, &no_ops, &r, 1, 1);
+	t.streams = 1;
+	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0); /* 12 s, and 2 for 2400 bytes */
+	assert_float_equal(t.seconds, 12, 1e-9);
+	op.flags = ZR_MM_TRANS_B;
+	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0); /* 1.2 s, and 2 */
+	assert_float_equal(t.seconds, 12 + 2, 1e-9);
+	zr_rates_free(&r);
+}
+
 /* A rate that was asked for before is that of its name and size alone. */
 static void test_asked(void **state)
 {
@@ -200,8 +225,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queues),    cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_both_ways), cmocka_unit_test(test_work),
-		cmocka_unit_test(test_window),    cmocka_unit_test(test_asked),
-		cmocka_unit_test(test_cards),
+		cmocka_unit_test(test_streams),   cmocka_unit_test(test_window),
+		cmocka_unit_test(test_asked),     cmocka_unit_test(test_cards),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
