@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cards.c - see source.h: what the makers' data sheets say, and what training reaches of it. A rate
- * is peak * share: large products 0.50, attention 0.33 forward and 0.25 backward, loss 0.40, memory
- * 0.60, links between cards of a machine 0.75, networks 0.80, copies to the host 0.80. Small
- * products fall off as their size does (`fill`). With these shares the 5,762 tokens/s of a card
- * that torchtitan publishes for Llama 3 8B on 8 H100, part of it computed again, lie between the
- * forecasts with and without recomputation.
+ * cards.c - see source.h: what the makers' data sheets say, and what training reaches of it: a rate
+ * is peak * share, where the shares are what our kernels were measured to reach on a card of the
+ * same family, or else of another one. Small products fall off as their size does (`fill`).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -20,34 +17,66 @@
 /* Dense products per second with sums in fp32: 16-bit types, and fp32 without tensor cores. The
  * first name that a device's contains counts. */
 static const struct card {
-	const char *name;
+	const char *name, *family;
 	double half, single; /* operations per second */
 	double memory;       /* bytes */
 	double stream;       /* bytes per second of its memory */
 	double link;         /* bytes per second to the cards beside it, one way */
 	double host;         /* bytes per second to host memory, one way */
 } cards[] = {
-	{ "B200", 2250 * T, 80 * T, 180 * GIB, 8000 * GB, 900 * GB, 63 * GB },
-	{ "GH200", 989 * T, 67 * T, 96 * GIB, 4000 * GB, 450 * GB, 450 * GB },
-	{ "H200", 989 * T, 67 * T, 141 * GIB, 4800 * GB, 450 * GB, 63 * GB },
-	{ "H100 PCIe", 756 * T, 51 * T, 80 * GIB, 2000 * GB, 63 * GB, 63 * GB },
-	{ "H100 NVL", 835 * T, 60 * T, 94 * GIB, 3900 * GB, 300 * GB, 63 * GB },
-	{ "H100", 989 * T, 67 * T, 80 * GIB, 3350 * GB, 450 * GB, 63 * GB },
-	{ "A100", 312 * T, 19.5 * T, 80 * GIB, 2039 * GB, 300 * GB, 31.5 * GB },
-	{ "L40S", 362 * T, 91.6 * T, 48 * GIB, 864 * GB, 31.5 * GB, 31.5 * GB },
-	{ "L40", 181 * T, 90.5 * T, 48 * GIB, 864 * GB, 31.5 * GB, 31.5 * GB },
-	{ "L4", 121 * T, 30.3 * T, 24 * GIB, 300 * GB, 31.5 * GB, 31.5 * GB },
-	{ "A40", 149.7 * T, 37.4 * T, 48 * GIB, 696 * GB, 56 * GB, 31.5 * GB },
-	{ "A10G", 70 * T, 31.5 * T, 24 * GIB, 600 * GB, 31.5 * GB, 31.5 * GB },
-	{ "A10", 125 * T, 31.2 * T, 24 * GIB, 600 * GB, 31.5 * GB, 31.5 * GB },
-	{ "A30", 165 * T, 10.3 * T, 24 * GIB, 933 * GB, 100 * GB, 31.5 * GB },
-	{ "RTX 6000 Ada", 364 * T, 91.1 * T, 48 * GIB, 960 * GB, 31.5 * GB, 31.5 * GB },
-	{ "RTX A6000", 154.8 * T, 38.7 * T, 48 * GIB, 768 * GB, 56 * GB, 31.5 * GB },
-	{ "RTX 5090", 209.5 * T, 104.8 * T, 32 * GIB, 1792 * GB, 63 * GB, 63 * GB },
-	{ "RTX 4090", 165.2 * T, 82.6 * T, 24 * GIB, 1008 * GB, 31.5 * GB, 31.5 * GB },
-	{ "RTX 3090", 71 * T, 35.6 * T, 24 * GIB, 936 * GB, 56 * GB, 31.5 * GB },
-	{ "V100", 125 * T, 15.7 * T, 32 * GIB, 900 * GB, 150 * GB, 15.75 * GB },
-	{ "T4", 65 * T, 8.1 * T, 16 * GIB, 320 * GB, 15.75 * GB, 15.75 * GB },
+	{ "B200", "Blackwell", 2250 * T, 80 * T, 180 * GIB, 8000 * GB, 900 * GB, 63 * GB },
+	{ "GH200", "Hopper", 989 * T, 67 * T, 96 * GIB, 4000 * GB, 450 * GB, 450 * GB },
+	{ "H200", "Hopper", 989 * T, 67 * T, 141 * GIB, 4800 * GB, 450 * GB, 63 * GB },
+	{ "H100 PCIe", "Hopper", 756 * T, 51 * T, 80 * GIB, 2000 * GB, 63 * GB, 63 * GB },
+	/* what torchtitan measures on: 500 W, and a peak between those of NVL and SXM */
+	{ "H100 HBM2e", "Hopper", 835 * T, 60 * T, 96 * GIB, 2400 * GB, 450 * GB, 63 * GB },
+	{ "H100 NVL", "Hopper", 835 * T, 60 * T, 94 * GIB, 3900 * GB, 300 * GB, 63 * GB },
+	{ "H100", "Hopper", 989 * T, 67 * T, 80 * GIB, 3350 * GB, 450 * GB, 63 * GB },
+	{ "A100", "Ampere", 312 * T, 19.5 * T, 80 * GIB, 2039 * GB, 300 * GB, 31.5 * GB },
+	{ "L40S", "Ada", 362 * T, 91.6 * T, 48 * GIB, 864 * GB, 31.5 * GB, 31.5 * GB },
+	{ "L40", "Ada", 181 * T, 90.5 * T, 48 * GIB, 864 * GB, 31.5 * GB, 31.5 * GB },
+	{ "L4", "Ada", 121 * T, 30.3 * T, 24 * GIB, 300 * GB, 31.5 * GB, 31.5 * GB },
+	{ "A40", "Ampere", 149.7 * T, 37.4 * T, 48 * GIB, 696 * GB, 56 * GB, 31.5 * GB },
+	{ "A10G", "Ampere", 70 * T, 31.5 * T, 24 * GIB, 600 * GB, 31.5 * GB, 31.5 * GB },
+	{ "A10", "Ampere", 125 * T, 31.2 * T, 24 * GIB, 600 * GB, 31.5 * GB, 31.5 * GB },
+	{ "A30", "Ampere", 165 * T, 10.3 * T, 24 * GIB, 933 * GB, 100 * GB, 31.5 * GB },
+	{ "RTX 6000 Ada", "Ada", 364 * T, 91.1 * T, 48 * GIB, 960 * GB, 31.5 * GB, 31.5 * GB },
+	{ "RTX A6000", "Ampere", 154.8 * T, 38.7 * T, 48 * GIB, 768 * GB, 56 * GB, 31.5 * GB },
+	{ "RTX 5090", "Blackwell", 209.5 * T, 104.8 * T, 32 * GIB, 1792 * GB, 63 * GB, 63 * GB },
+	{ "RTX 4090", "Ada", 165.2 * T, 82.6 * T, 24 * GIB, 1008 * GB, 31.5 * GB, 31.5 * GB },
+	{ "RTX 3090", "Ampere", 71 * T, 35.6 * T, 24 * GIB, 936 * GB, 56 * GB, 31.5 * GB },
+	{ "V100", "Volta", 125 * T, 15.7 * T, 32 * GIB, 900 * GB, 150 * GB, 15.75 * GB },
+	{ "T4", "Turing", 65 * T, 8.1 * T, 16 * GIB, 320 * GB, 15.75 * GB, 15.75 * GB },
+};
+
+/* Shares that were measured. Operations that are bound by memory: of its bytes per second, for the
+ * arrays that they read and write. */
+struct measured {
+	const char *card, *family;
+	double products, attention, attention_bwd, head_loss; /* of operations per second */
+	double stream;                                        /* of bytes per second: a copy */
+	double host;                                          /* of the link to host memory */
+	double adamw;
+	struct {
+		const char *name;
+		double arrays, share;
+	} operation[10];
+};
+
+/* H200: bench/results/gpu.txt of November 2026, attention with heads of 64. */
+static const struct measured measured[] = {
+	{ "H200", "Hopper", .products = 0.69, .attention = 0.24, .attention_bwd = 0.18,
+	  .head_loss = 0.55, .stream = 0.87, .host = 0.88, .adamw = 0.82,
+	  .operation = { { "layernorm", 2, 0.57 },
+			 { "layernorm_bwd", 4, 0.52 },
+			 { "rmsnorm", 2, 0.45 },
+			 { "rmsnorm_bwd", 4, 0.74 },
+			 { "residual", 3, 0.87 },
+			 { "bias_bwd", 1, 0.55 },
+			 { "gelu_bwd", 4, 0.77 },
+			 { "rotary", 2, 0.62 },
+			 { "swiglu", 3, 0.65 },
+			 { "swiglu_bwd", 6, 0.70 } } },
 };
 
 #define NETWORK       400e9 /* bit per second of a network card; there is one for each card */
@@ -90,8 +119,20 @@ uint64_t zr_card_memory(const char *card)
 	return c ? (uint64_t)c->memory : 0;
 }
 
+/* Those of the card's family; where none of it was measured, the first ones. */
+static const struct measured *measured_for(const struct card *c)
+{
+	for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+		if (!strcmp(measured[i].family, c->family))
+			return &measured[i];
+
+	return &measured[0];
+}
+
 struct table {
 	struct zr_rates *r;
+	const struct card *card;
+	const struct measured *share;
 	int rc;
 	struct zr_error *err;
 };
@@ -104,10 +145,10 @@ static void put(struct table *t, const char *name, int dims, double a, double b,
 		t->rc = zr_rates_set(t->r, name, 1, 1, at, dims, rate, t->err);
 }
 
-/* The share of a card that a product of so large a side keeps busy. */
-static double fill(double side)
+/* The share of a card that a product with so many results keeps busy. */
+static double fill(double rows, double columns)
 {
-	return side * side / (side * side + 1024.0 * 1024.0);
+	return rows * columns / (rows * columns + 1024.0 * 1024.0);
 }
 
 /* A size at which nothing but the launch of a kernel counts. */
@@ -122,29 +163,27 @@ static void launched(struct table *t, const char *name, const char *type, int di
 static void products(struct table *t, const char *type, double peak)
 {
 	static const char *const kind[] = { "nn", "nt", "tn" };
-	static const double side[] = { 128, 512, 2048, 8192 };
+	static const double side[] = { 128, 512, 2048, 8192, 32768 };
 	char name[ZR_RATE_NAME];
 
 	for (size_t k = 0; k < 3; k++) {
 		snprintf(name, sizeof name, "matmul.%s.%s", type, kind[k]);
 		put(t, name, 3, 16, 16, 16, 2.0 * 16 * 16 * 16 / LAUNCH);
-		for (size_t m = 0; m < 4; m++)
-			for (size_t n = 0; n < 4; n++)
+		for (size_t m = 0; m < 5; m++)
+			for (size_t n = 0; n < 5; n++)
 				put(t, name, 3, side[m], side[n], 2048,
-				    0.50 * peak *
-					    (fill(side[m]) < fill(side[n]) ? fill(side[m]) :
-									     fill(side[n])));
+				    t->share->products * peak * fill(side[m], side[n]));
 	}
 
 	launched(t, "attention", type, 2, 16, 16, 1, 2.0 * 16 * 16 * 16);
 	launched(t, "attention_bwd", type, 2, 16, 16, 1, 5.0 * 16 * 16 * 16);
 	launched(t, "head_loss", type, 3, 16, 16, 16, 6.0 * 16 * 16 * 16);
 	snprintf(name, sizeof name, "attention.%s", type);
-	put(t, name, 2, 4096, 64, 1, 0.33 * peak);
+	put(t, name, 2, 4096, 64, 1, t->share->attention * peak);
 	snprintf(name, sizeof name, "attention_bwd.%s", type);
-	put(t, name, 2, 4096, 64, 1, 0.25 * peak);
+	put(t, name, 2, 4096, 64, 1, t->share->attention_bwd * peak);
 	snprintf(name, sizeof name, "head_loss.%s", type);
-	put(t, name, 3, 4096, 4096, 32768, 0.40 * peak);
+	put(t, name, 3, 4096, 4096, 32768, t->share->head_loss * peak);
 }
 
 /* So many bytes per second once they are many; a launch before. */
@@ -154,10 +193,39 @@ static void stream(struct table *t, const char *name, double rate)
 	put(t, name, 1, 10 * LAUNCH * rate, 1, 1, rate);
 }
 
+/* Operations that memory bounds, of elements of so many bytes. */
+static void operations(struct table *t, const char *type, double bytes)
+{
+	const size_t n = sizeof t->share->operation / sizeof *t->share->operation;
+	char name[ZR_RATE_NAME];
+
+	for (size_t i = 0; i < n && t->share->operation[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", t->share->operation[i].name, type);
+		stream(t, name,
+		       t->share->operation[i].share * t->card->stream /
+			       (t->share->operation[i].arrays * bytes));
+	}
+}
+
+void zr_card_by(const char *card, char *out, size_t room)
+{
+	const struct card *c = find(card);
+	const struct measured *m = measured_for(c);
+
+	if (!strcmp(m->card, c->name))
+		snprintf(out, room, "the data sheet of %s and what our kernels reached of it",
+			 c->name);
+	else
+		snprintf(out, room,
+			 "the data sheet of %s and what our kernels reached of that of %s%s",
+			 c->name, m->card,
+			 strcmp(m->family, c->family) ? ", of another family" : "");
+}
+
 int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err)
 {
 	const struct card *c = find(card);
-	struct table t = { out, 0, err };
+	struct table t = { .r = out, .card = c, .err = err };
 	char known[512] = "";
 	size_t used = 0;
 
@@ -167,15 +235,18 @@ int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err)
 	if (!c)
 		return zr_err(err, ZR_EINVAL, "--card %s: not known; known are %s", card, known);
 
+	t.share = measured_for(c);
 	*out = (struct zr_rates){ .processors = 1, .memory = (uint64_t)c->memory };
 	snprintf(out->cpu, sizeof out->cpu, "%s", c->name);
 	products(&t, "bf16", c->half);
 	products(&t, "fp32", c->single);
-	stream(&t, "copy", 0.60 * c->stream / 2);
-	stream(&t, "adamw.fp32", 0.60 * c->stream / 28);
-	stream(&t, "adamw.8bit", 0.60 * c->stream / 16);
-	stream(&t, "to_device", 0.80 * c->host);
-	stream(&t, "from_device", 0.80 * c->host);
+	operations(&t, "bf16", 2);
+	operations(&t, "fp32", 4);
+	stream(&t, "copy", t.share->stream * c->stream / 2);
+	stream(&t, "adamw.fp32", t.share->adamw * c->stream / 28);
+	stream(&t, "adamw.8bit", t.share->adamw * c->stream / 16);
+	stream(&t, "to_device", t.share->host * c->host);
+	stream(&t, "from_device", t.share->host * c->host);
 	stream(&t, "host.copy", HOST_STREAM / 2);
 	stream(&t, "host.adamw.fp32", HOST_STREAM / 28);
 	stream(&t, "host.adamw.8bit", HOST_STREAM / 16);

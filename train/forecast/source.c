@@ -21,7 +21,8 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 	if (card) {
 		rc = zr_card_rates(card, &out->rates, err);
 		out->known = !rc;
-		snprintf(out->by, sizeof out->by, "the data sheet of %s", out->rates.cpu);
+		if (!rc)
+			zr_card_by(card, out->by, sizeof out->by);
 	} else if (path || (!zr_rates_path(own, &unused) && !access(own, R_OK))) {
 		rc = zr_rates_read(path ? path : own, &out->rates, err);
 		out->known = !rc;

@@ -26,9 +26,11 @@ void zr_rate_source_close(struct zr_rate_source *r); /* a zeroed one is fine */
 /* Whether rates that were measured are those of the setup's device; else `by` says why not. */
 int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup_facts *f);
 
-/* cards.c: rates that follow from a card's data sheet: peaks, times what large products reach of
- * them. */
+/* cards.c: rates that follow from a card's data sheet: peaks, times what our kernels were measured
+ * to reach of them. */
 int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err);
+/* What these rates are by, of a card that is known. */
+void zr_card_by(const char *card, char *out, size_t room);
 /* Operations per second at most, with fp32 sums; 0: the device is no known card. */
 double zr_card_peak(const char *device, int32_t dtype);
 /* Bytes per second that collectives reach of so many bit per second of a network. */
