@@ -218,8 +218,8 @@ static struct span span_of(const struct costs *c, const struct zr_instr *i)
 	return (struct span){ ranks, node, ranks / node };
 }
 
-/* Whether each rank sends each other one what is for that one alone: so do sums in rank order, which
- * are added where they are received. */
+/* Whether each rank sends each other one what is for that one alone: so do sums in rank order,
+ * which are added where they are received. */
 static int is_all_to_all(const struct costs *c, const struct zr_instr *i)
 {
 	return i->number == ZR_COMM_ALL_TO_ALL ||
@@ -266,8 +266,8 @@ static double within_machine(struct costs *c, const struct zr_instr *i, struct s
 }
 
 /* Seconds of the network cards of a machine, over which its ranks share what goes elsewhere. A ring
- * enters and leaves each machine once, whatever the number of its ranks; all to all, each of these sends
- * its own bytes. */
+ * enters and leaves each machine once, whatever the number of its ranks; all to all, each of these
+ * sends its own bytes. */
 static double between_machines(struct costs *c, const struct zr_instr *i, struct span g,
 			       double bytes)
 {

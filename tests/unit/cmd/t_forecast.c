@@ -31,7 +31,7 @@ static const struct zr_lowered program = { .n = N, .instr = instr, .dep = after 
 
 static const double none[N];
 
-/* Seconds of a program of at most N instructions. beside: those that each takes from what computes. */
+/* Seconds of a program of at most N instructions. beside: what each takes from what computes. */
 static double took(const struct zr_lowered *p, int host_ops, int unbound, const double seconds[],
 		   const double beside[])
 {
