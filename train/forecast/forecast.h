@@ -47,8 +47,8 @@ struct zr_cost {
 	int queue;      /* enum zr_forecast_queue, or ZR_Q_* */
 };
 
-/* cost.c: that of each instruction of a program, cost [p->n], and what it adds to the sums of *f but
- * seconds. */
+/* cost.c: that of each instruction of a program, cost [p->n], and what it adds to the sums of *f
+ * but seconds. */
 int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
 		      struct zr_cost *cost, struct zr_forecast *f, struct zr_error *err);
 
