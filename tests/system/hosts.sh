@@ -19,15 +19,17 @@ threads = 1
 INI
 one_process
 
-# over NAME PER_HOST OPTION...: a training over the hosts, in the background; process[RANK], output in NAME.RANK
+# over NAME PER_HOST OPTION...: a training over the hosts, in the background; process[RANK], output in NAME.RANK. Rank 0's
+# machine is $master; host N has the file names.N, if that is there, as its /etc/hosts.
+master=$net.2
 over() {
 	local name=$1 per=$2 rank host world
 	world=$((per * ${#hosts[@]}))
 	process=()
 	for ((rank = world - 1; rank >= 0; rank--)); do
 		host=$((rank / per))
-		(on_host $host env RANK=$rank WORLD_SIZE=$world LOCAL_RANK=$((rank % per)) LOCAL_WORLD_SIZE=$per MASTER_ADDR="$net.2" MASTER_PORT=29500 \
-			"$ZEROTH" train tiny.ini -o run.dir="$name" -o boot.plugin=env -o comm.plugin=tcp -o train.eval_every=0 "${@:3}") > "$name.$rank" 2>&1 &
+		(on_host $host env RANK=$rank WORLD_SIZE=$world LOCAL_RANK=$((rank % per)) LOCAL_WORLD_SIZE=$per MASTER_ADDR="$master" MASTER_PORT=29500 \
+			sh -c '[ ! -e names.$0 ] || mount --bind names.$0 /etc/hosts; exec "$@"' $host "$ZEROTH" train tiny.ini -o run.dir="$name" -o boot.plugin=env -o boot.timeout=60 -o comm.plugin=tcp -o train.eval_every=0 "${@:3}") > "$name.$rank" 2>&1 &
 		process[$rank]=$!
 	done
 }
@@ -40,6 +42,27 @@ same() { # NAME PER_HOST OPTION...
 }
 for stage in stage0 stage1 stage2 stage3; do same "three hosts, $stage" 1 -o zero.plugin=$stage; done
 for stage in stage3 hpz mics; do same "2 ranks on each of three hosts, $stage" 2 -o zero.plugin=$stage; done
+
+# Debian leads a machine's own name to 127.0.1.1, where no other machine's rank can come.
+for host in 0 1 2; do
+	{
+		echo "127.0.1.1 ${hosts[host]}"
+		for other in 0 1 2; do [ $other = $host ] || echo "$net.$((other + 2)) ${hosts[other]}"; done
+	} > names.$host
+done
+master=${hosts[0]}
+same "a machine's own name leads to loopback" 2
+same '... and rank 0 listens on an interface' 2 -o boot.interface=eth0
+echo "$net.2 ${hosts[0]}" >> names.0
+same '... or to loopback first' 2
+rm names.*
+master=localhost
+over lost 1 -o boot.timeout=2
+wait
+like 'where each machine reaches itself, what to do is said' "$(tail -n 1 lost.1)" \
+	'timeout: waited . s for rank 0 at localhost, port 29500: .*; each machine reaches itself there: MASTER_ADDR or \[boot\] address says how'
+like '... and rank 0 says where it listens' "$(cat lost.0)" 'localhost leads to this machine alone, .* on port 29500 of all interfaces; \[boot\] interface'
+master=$net.2
 
 # What ranks of a host send each other does not go through its network if they may read each other's memory.
 loopback() { # OPTION...: bytes that went through the loopback device of the first host in a training

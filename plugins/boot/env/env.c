@@ -156,7 +156,8 @@ static const struct zr_opt opts[] = {
 	       "is there; under Slurm one from 20000 to 29999 by the number of the job."),
 	ZR_OPT(struct env_opts, interface, ZR_T_STR, 0, "", 0, 0, "",
 	       "Network interface of rank 0 that it listens on, as eth0. Without one, the address "
-	       "that the others use; all, if no interface has that."),
+	       "that the others use; all, if no interface has that, or only loopback and ranks of "
+	       "other machines are expected."),
 	ZR_OPT(struct env_opts, token, ZR_T_PATH, 0, "", 0, 0, "",
 	       "File whose first line is a secret that all ranks share, which nobody but its owner "
 	       "may read. Without one, ZEROTH_TOKEN has it. Who does not know it cannot join."),

@@ -88,11 +88,18 @@ int zt_draw_salt(char salt[ZT_SALT + 1]);
 int zt_prove(const char *side, const char *token, const char *salt, char proof[ZT_PROOF]);
 int zt_is_proof(const char *a, const char *b); /* in a time that says nothing of either */
 
+/* tcp_address.c: the addresses of this machine, or of one interface unless it is ""; those of
+ * loopback come last. 0 or -1 with errno. */
+int zt_list_addresses(const char *interface, struct zt_place *place);
+
 /* tcp_listen.c: a listening socket for rank 0; port: set if place has 0. */
-int zt_listen(const struct zr_host *h, const struct env_opts *o, const struct zt_place *place);
+int zt_listen(const struct zr_inst *b, const struct zt_place *place);
 /* On all interfaces, or the one of the options. */
 int zt_listen_anywhere(const struct zr_host *h, const struct env_opts *o,
 		       const struct zt_place *place);
+
+/* Whether all addresses of a name are of loopback: each machine reaches itself there. */
+int zt_is_loopback(const char *host);
 
 /* tcp_server.c: answers on `listening`, which it owns, until it is ended. `mine` is rank 0's. NULL:
  * the reason is in errno. */

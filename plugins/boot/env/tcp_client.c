@@ -304,6 +304,31 @@ static void nap(double seconds)
 	nanosleep(&t, NULL);
 }
 
+/* Whether rank 0 runs on this machine, as far as the launcher says it. */
+static int is_beside_rank0(const struct ze_hello *mine)
+{
+	return !mine->local_world || mine->rank == mine->local_rank;
+}
+
+/* Rank 0 listens on that interface alone, and the name may lead to loopback, as in its machine. */
+static void look_at_interface(struct zr_inst *b)
+{
+	struct zt_place own;
+	if (!*b->o->interface || !is_beside_rank0(&b->mine) || !zt_is_loopback(b->tcp->place.host))
+		return;
+	if (!zt_list_addresses(b->o->interface, &own) && *own.host)
+		memcpy(b->tcp->place.host, own.host, sizeof own.host);
+}
+
+/* What to do where no rank 0 can be. */
+static const char *advice(const struct zr_inst *b)
+{
+	if (is_beside_rank0(&b->mine) || !zt_is_loopback(b->tcp->place.host))
+		return "";
+	return "; each machine reaches itself there: MASTER_ADDR or [boot] address says how "
+	       "others reach that of rank 0";
+}
+
 /* Tries until rank 0 is there. */
 static int find_rank0(struct zr_inst *b)
 {
@@ -311,6 +336,7 @@ static int find_rank0(struct zr_inst *b)
 	const double start = now();
 	double said = start, pause = NAP_MIN;
 	char text[ZT_TEXT];
+	look_at_interface(b);
 	for (;;) {
 		b->tcp->fd = connect_to_place(place, text);
 		if (b->tcp->fd >= 0)
@@ -319,12 +345,12 @@ static int find_rank0(struct zr_inst *b)
 		double at = now();
 		if (at - start >= b->o->timeout)
 			return zr_fail(b->h, ZR_EPEER,
-				       "timeout: waited %.0f s for rank 0 at %s, port %s: %s",
-				       at - start, place->host, place->port, text);
+				       "timeout: waited %.0f s for rank 0 at %s, port %s: %s%s",
+				       at - start, place->host, place->port, text, advice(b));
 		if (at - said >= REPORT) {
 			said = at;
-			zr_log(b->h, ZR_LOG_WARN, "waited %.0f s for rank 0 at %s, port %s: %s",
-			       at - start, place->host, place->port, text);
+			zr_log(b->h, ZR_LOG_WARN, "waited %.0f s for rank 0 at %s, port %s: %s%s",
+			       at - start, place->host, place->port, text, advice(b));
 		}
 		nap(pause);
 		pause = pause * 1.5 < NAP_MAX ? pause * 1.5 : NAP_MAX;
@@ -345,7 +371,7 @@ static int connect_to_self(struct zr_inst *b, int listening)
 static int lead(struct zr_inst *b, const char *token, int listening)
 {
 	if (listening < 0)
-		listening = zt_listen(b->h, b->o, &b->tcp->place);
+		listening = zt_listen(b, &b->tcp->place);
 	if (listening < 0)
 		return listening;
 
