@@ -41,6 +41,11 @@ static const struct zr_cmd_option options[] = {
 	  "network cards of a machine and Gbit/s of each, as 8x400; default with --card: one of "
 	  "400 for each rank",
 	  .kind = ZR_CMD_TEXT, .at = AT(network) },
+	{ 0, "endurance", "PBW",
+	  "says how long the disks of a machine last, to which so many petabytes (10^15 bytes) "
+	  "may be written in all, as 1.2",
+	  .kind = ZR_CMD_NUMBER, .at = AT(endurance), .least = 1e-3, .most = 1e6,
+	  .counts = "petabytes" },
 	{ 0, "compare", NULL, NULL, .kind = ZR_CMD_FLAG, .at = AT(compare) },
 	{ 0, "no-compare", NULL,
 	  "with the table of stages and tiers, or without; default: with it for up to 1000 layers "
@@ -201,7 +206,8 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 	if (zr_data_absent(s->cfg))
 		zr_json_put(&j, "absent", json_string(zr_data_absent(s->cfg)));
 	if (k->f.seconds > 0)
-		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, &k->f, rates->by));
+		zr_json_put(&j, "forecast",
+			    zr_forecast_json(&s->facts, &k->f, rates->by, 1e15 * a->endurance));
 	int rc = 0;
 	if (compares(a, s))
 		rc = zr_plan_compare(a, rates, &rows, err);
@@ -221,7 +227,7 @@ static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const
 
 	print_table(s, k->have, k->fits);
 	if (k->f.seconds > 0)
-		zr_forecast_print(&s->facts, &k->f, rates->by);
+		zr_forecast_print(&s->facts, &k->f, rates->by, 1e15 * a->endurance);
 	else
 		printf("\ntime of a step: %s\n",
 		       rates->known ? "a rank would hold too much: take more ranks" : rates->by);

@@ -19,6 +19,7 @@ struct zr_plan_args {
 	int n_overrides, json, ranks; /* ranks 0: not given */
 	int program, compare, no_compare, fit;
 	uint64_t memory, device, host, disk;        /* bytes, 0: not given */
+	double endurance;                           /* 10^15 bytes, 0: not given */
 	const char *rates, *card, *network, *scale; /* NULL: not given */
 };
 

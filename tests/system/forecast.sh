@@ -42,6 +42,21 @@ is 'with the wear of disks' "$(grep -c '"disk_written_bytes_per_day": [1-9]' <<<
 is 'but without where nobody wants it' \
 	"$("$ZEROTH" plan --no-compare --json tiny.ini | grep -c '"stage":')" 0
 
+# Of two ranks, whose state is on disks that bear 1 PB.
+worn() {
+	"$ZEROTH" plan -n 2 --card A100 --no-compare tiny.ini -o zero.plugin=stage3 -o offload.optimizer.plugin=nvme \
+		-o offload.optimizer.path=. "$@"
+}
+json=$(worn --endurance 1 --json 2> warned)
+days=$(awk "BEGIN { printf \"%.3g\", 1e15 / (2 * 86400 * $(field disk_written_bytes <<< "$json") / $(field seconds <<< "$json")) }")
+is 'disks last until what they bear is written' "$(field disk_years <<< "$json" | awk '{ printf "%.3g", $1 * 365.25 }')" "$days"
+like 'less than a year is warned of' "$(cat warned)" "worn in $days days"
+like 'text says terabytes a day' "$(worn)" '^disk: .* a step by each of 2 ranks; [0-9.]+ TB written a day$'
+like 'and years' "$(worn --endurance 1e6 2> warned)" ' TB written a day, so that 1e\+06 PB last [0-9.e+]+ years$'
+is 'of which many are fine' "$(cat warned)" ''
+is 'without disks nothing is said' "$("$ZEROTH" plan --card A100 --no-compare --endurance 1 tiny.ini | grep -c PB)" 0
+like 'what no disk bears is refused' "$(worn --endurance 0 2>&1)" '^zeroth plan: --endurance 0: expected petabytes'
+
 many=(-o model.layers=1001 -o model.width=2 -o model.heads=1)
 like 'a model of many layers is compared on demand' "$("$ZEROTH" plan tiny.ini "${many[@]}")" \
 	'other stages and tiers: --compare'

@@ -109,7 +109,7 @@ int zr_plan_write(const struct zr_setup *s, json_t *plan, const struct zr_foreca
 	json_t *j = json_incref(plan);
 
 	if (f->seconds > 0)
-		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, f, by));
+		zr_json_put(&j, "forecast", zr_forecast_json(&s->facts, f, by, 0));
 	char *text = zr_json_text(j, JSON_INDENT(2));
 	zr_rundir_file(s->cfg, "plan.json", path, sizeof path);
 	/* not durable: `zeroth plan` can make it again, and the first step need not wait */

@@ -7,10 +7,12 @@
 #include <stdio.h>
 
 #include "core/base/json.h"
+#include "core/base/log.h"
 #include "train/fit.h"
 
-#define BAR 30
-#define DAY 86400.0
+#define BAR  30
+#define DAY  86400.0
+#define YEAR 365.25 /* days */
 
 const char *zr_seconds_text(double s, char buf[32])
 {
@@ -40,22 +42,66 @@ static void print_queue(const struct zr_forecast *f, int q)
 		       (int)(BAR * (share < 1 ? share : 1) + 0.5), bar);
 }
 
+/* Bytes that the ranks of a machine write to its disks in a day. */
+static double machine_wear(const struct zr_setup_facts *facts, const struct zr_forecast *f)
+{
+	return zr_forecast_wear(f) * zr_machine_ranks(facts);
+}
+
+/* Years of such steps until the disks of a machine are worn; 0: nothing is written, or it is not
+ * stated what they bear. */
+static double years_of_disks(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+			     double endurance)
+{
+	const double day = machine_wear(facts, f);
+	return day > 0 ? endurance / day / YEAR : 0;
+}
+
+static void warn_of_wear(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+			 double endurance)
+{
+	const double years = years_of_disks(facts, f, endurance);
+
+	if (years > 0 && years < 1)
+		zr_logf(ZR_LOG_WARN, "plan",
+			"disks that bear %.4g PB are worn in %.3g days of such steps: keep less "
+			"on them, or take larger batches",
+			endurance / 1e15, years * YEAR);
+}
+
+static void print_disk(const struct zr_setup_facts *facts, const struct zr_forecast *f,
+		       double endurance)
+{
+	const int ranks = zr_machine_ranks(facts);
+	char a[32], b[32];
+
+	if (!f->read && !f->written)
+		return;
+
+	printf("disk: %s read and %s written a step", zr_bytes_text(f->read, a),
+	       zr_bytes_text(f->written, b));
+	if (ranks > 1)
+		printf(" by each of %d ranks", ranks);
+	printf("; %.4g TB written a day", machine_wear(facts, f) / 1e12);
+	if (endurance > 0 && f->written)
+		printf(", so that %.4g PB last %.3g years", endurance / 1e15,
+		       years_of_disks(facts, f, endurance));
+	putchar('\n');
+	warn_of_wear(facts, f, endurance);
+}
+
 static void print_moved(const struct zr_forecast *f)
 {
-	char a[32], b[32], c[32];
+	char a[32];
 
 	if (f->received)
 		printf("from other ranks: %s a step\n", zr_bytes_text(f->received, a));
 	if (f->copied)
 		printf("between memories: %s a step\n", zr_bytes_text(f->copied, a));
-	if (f->read || f->written)
-		printf("disk: %s read and %s written a step; %s written a day\n",
-		       zr_bytes_text(f->read, a), zr_bytes_text(f->written, b),
-		       zr_bytes_text((uint64_t)zr_forecast_wear(f), c));
 }
 
 void zr_forecast_print(const struct zr_setup_facts *facts, const struct zr_forecast *f,
-		       const char *by)
+		       const char *by, double endurance)
 {
 	char a[32], b[32];
 	double tokens = (double)(facts->batch.train * facts->batch.length);
@@ -67,6 +113,7 @@ void zr_forecast_print(const struct zr_setup_facts *facts, const struct zr_forec
 	printf("bound by %s; dependencies alone would take %s\n",
 	       zr_forecast_queue_name(f->binding), zr_seconds_text(f->critical, b));
 	print_moved(f);
+	print_disk(facts, f, endurance);
 }
 
 static json_t *count(uint64_t n)
@@ -75,7 +122,7 @@ static json_t *count(uint64_t n)
 }
 
 json_t *zr_forecast_json(const struct zr_setup_facts *facts, const struct zr_forecast *f,
-			 const char *by)
+			 const char *by, double endurance)
 {
 	json_t *j = json_object(), *queues = json_object(), *programs = json_object();
 	double tokens = (double)(facts->batch.train * facts->batch.length);
@@ -99,5 +146,8 @@ json_t *zr_forecast_json(const struct zr_setup_facts *facts, const struct zr_for
 	zr_json_put(&j, "disk_read_bytes", count(f->read));
 	zr_json_put(&j, "disk_written_bytes", count(f->written));
 	zr_json_put(&j, "disk_written_bytes_per_day", json_real(zr_forecast_wear(f)));
+	if (endurance > 0 && f->written)
+		zr_json_put(&j, "disk_years", json_real(years_of_disks(facts, f, endurance)));
+	warn_of_wear(facts, f, endurance);
 	return j;
 }
