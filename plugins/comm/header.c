@@ -122,6 +122,9 @@ static void seen_text(const struct comm_seen *s, char *out, size_t room)
 	char op[160];
 	if (s->has_left) {
 		comm_say(out, room, "rank %d (has left)", s->rank);
+	} else if (s->has_come) {
+		comm_say(out, room, "rank %d (has come, but not all of the data has moved)",
+			 s->rank);
 	} else if (s->waits) {
 		comm_op_text(s->waits, s->waits_group, op, sizeof op);
 		comm_say(out, room, "rank %d (waits in %s)", s->rank, op);

@@ -43,6 +43,7 @@ void comm_differing_text(const struct comm_differing *d, char *out, size_t room)
 struct comm_seen {
 	int32_t rank;
 	int has_left;
+	int has_come;                    /* to this operation, but not all of the data has moved */
 	const struct comm_header *waits; /* in this operation of `waits_group`; NULL: not known */
 	int32_t waits_group, group;
 	const struct comm_header *last; /* operation of the group that all came to */

@@ -17,6 +17,8 @@ fails() { like "$1" "$(ranks_of 3 3 "$2")" "$3"; }
 op7='barrier over the world \(step 1, op 7\)'
 beside fails "I5: a timeout names the missing rank and where it was seen" late \
 	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
+beside fails 'I5: ... and one whose data has stopped' stuck \
+	'rank [02]: good: .*timeout: all_gather over the world \(step 1, op 7\) of rank [02] waited [0-9.]+ s for rank 1 \(has come, but not all' 1
 beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good: rank 1 has left; $op7 waits for it"
 beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
 beside fails 'I5: a pair that exchanges other counts than it expects' counts \

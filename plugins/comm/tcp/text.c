@@ -17,6 +17,21 @@ static const struct comm_header *waits_in(const struct zr_inst *c, int32_t rank)
 	return &n->at;
 }
 
+/* Of an operation that all have come to: who has not sent or taken everything. */
+static void add_unfinished(const struct zr_inst *c, const struct tc_pend *p,
+			   struct comm_missing *missing)
+{
+	const struct tc_group *g = &c->group[p->group];
+	for (int32_t k = 0; k < g->size; k++) {
+		const int32_t r = tc_in_world(g, k);
+		const struct tc_peer *peer = &c->peer[r];
+		const int moves = peer->in[p->group].seq <= p->own.seq ||
+				  peer->out[p->group].seq <= p->own.seq;
+		if (k != g->rank && moves)
+			comm_missing_add(missing, &(struct comm_seen){ .rank = r, .has_come = 1 });
+	}
+}
+
 void tc_missing_text(const struct zr_inst *c, const struct tc_pend *p, char *out, size_t room)
 {
 	const struct tc_group *g = &c->group[p->group];
@@ -36,6 +51,8 @@ void tc_missing_text(const struct zr_inst *c, const struct tc_pend *p, char *out
 						   .last = &g->common,
 					   });
 	}
+	if (!missing.named)
+		add_unfinished(c, p, &missing);
 	comm_missing_end(&missing);
 }
 

@@ -365,6 +365,31 @@ static void counts(struct rank *r)
 	bad = rc != ZR_EPEER;
 }
 
+/* Rank 1 comes to a gather, and moves no more than the network takes at once. */
+static void stuck(struct rank *r)
+{
+	const int64_t n = 32 << 20;
+	char *send = calloc(1, (size_t)n), *recv = calloc(8, (size_t)n);
+	const struct zr_comm_seg seg = { send, recv, n };
+	const struct zr_comm_op op = { .size = sizeof op,
+				       .kind = ZR_COMM_ALL_GATHER,
+				       .group = ZR_GROUP_WORLD,
+				       .dtype = ZR_U8,
+				       .n_seg = 1,
+				       .seg = &seg,
+				       .tag = { 1, 7, -1 } };
+	zr_ticket t = 0;
+	fixture_barrier(r, 1, 0);
+	int rc = r->v->post(r->c, &op, &t);
+	if (r->rank == 1)
+		sleep(4);
+	else if (!rc)
+		rc = r->v->wait(r->c, t);
+	bad = r->rank == 1 ? rc != 0 : rc != ZR_EPEER;
+	free(send);
+	free(recv);
+}
+
 static void late(struct rank *r)
 {
 	fixture_barrier(r, 1, 0);
@@ -390,6 +415,12 @@ static void leave(struct rank *r)
 }
 
 /* ---- main ---- */
+
+/* Whether a test waits for the timeout. */
+static int is_late(const char *test)
+{
+	return !strcmp(test, "late") || !strcmp(test, "stuck");
+}
 
 static const char *plugin_of(const char *variable, const char *usual)
 {
@@ -445,14 +476,14 @@ int main(int argc, char **argv)
 	} tests[] = {
 		{ "kinds", all_kinds }, { "device", device }, { "differ", differ },
 		{ "counts", counts },   { "late", late },     { "stop", stop },
-		{ "leave", leave },
+		{ "leave", leave },     { "stuck", stuck },
 	};
 	struct rank r = { 0 };
 	const char *reason;
 	mpi_adds = argc == 4 && strcmp(argv[3], "ordered");
 	on_device = argc > 1 && !strcmp(argv[1], "device");
-	if (argc < 3 || up(&r, argv[2], strcmp(argv[1], "late") ? "60" : "2",
-			   argc == 4 ? argv[3] : "ordered")) {
+	if (argc < 3 ||
+	    up(&r, argv[2], is_late(argv[1]) ? "2" : "60", argc == 4 ? argv[3] : "ordered")) {
 		fprintf(stderr, "%s\n",
 			r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
 		return 2;
