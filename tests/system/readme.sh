@@ -16,7 +16,7 @@ ln -s "$src/tests/golden/tokenizers/gpt2.json" gpt2/tokenizer.json
 mkdir bin
 cat >bin/zeroth <<END
 #!/bin/sh
-case \$1 in train | plan | data)
+case \$1 in train | launch | plan | data)
 	case "\$*" in *train.bin*) ;; *) set -- "\$@" -o data.path=text ;; esac
 	set -- "\$@" -o model.layers=1 -o model.width=16 -o model.context=16 -o train.steps=2 \\
 		-o train.eval_batches=1 ;;
