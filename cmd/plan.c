@@ -35,8 +35,8 @@ static const struct zr_cmd_option options[] = {
 	  .kind = ZR_CMD_TEXT, .at = AT(rates) },
 	{ 0, "card", "NAME",
 	  "plans for a card such as H100 by its data sheet: its memory, and rates that follow "
-	  "from it",
-	  .kind = ZR_CMD_TEXT, .at = AT(card), .place = ZR_CMD_OR },
+	  "from it, but for those of --rates FILE",
+	  .kind = ZR_CMD_TEXT, .at = AT(card) },
 	{ 0, "network", "CARDSxGBITS",
 	  "network cards of a machine and Gbit/s of each, as 8x400; default with --card: one of "
 	  "400 for each rank",

@@ -180,6 +180,14 @@ more=$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2 -o train.train_
 is 'twice the micro-batches take longer' \
 	"$(awk "BEGIN { r = $(field seconds <<< "$more") / $(field seconds <<< "$plan"); print (r > 1.4 && r < 2.1) }")" 1
 mv state/zeroth/rates.ini measured.ini
+# Beside a card, a file has rates of which it measured something: a product of any size takes long.
+printf '[machine]\n[ranks 1 threads 1]\nmatmul.bf16.nn.64x64x64 = 1e6\n' > card.ini
+carded() { "$ZEROTH" plan --no-compare --card H100 tiny.ini -o precision.plugin=bf16 "$@"; }
+like 'rates of a file take the place of those of a card' "$(carded --rates card.ini)" \
+	'^a step takes [0-9.]+ s, .* by the data sheet of H100 .*, but for the rates of card.ini$'
+ok 'which without them are others' awk "BEGIN { exit !($(carded --rates card.ini --json | field seconds) > \
+	100 * $(carded --json | field seconds)) }"
+is 'those of [run] rates do not' "$(carded -o run.rates=card.ini --json | field seconds)" "$(carded --json | field seconds)"
 is '[run] rates names another file' \
 	"$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2 -o run.rates=measured.ini | field seconds)" \
 	"$(field seconds <<< "$plan")"

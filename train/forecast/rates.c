@@ -121,6 +121,36 @@ int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, c
 	return 0;
 }
 
+static void remove_rates(struct zr_rates *r, const char *name)
+{
+	int kept = 0;
+
+	for (int i = 0; i < r->n; i++) {
+		if (strcmp(r->rate[i].name, name))
+			r->rate[kept++] = r->rate[i];
+		else
+			free(r->rate[i].point);
+	}
+
+	r->n = kept;
+}
+
+int zr_rates_replace(struct zr_rates *r, const struct zr_rates *by, struct zr_error *err)
+{
+	int rc = 0;
+
+	for (int i = 0; i < by->n; i++)
+		remove_rates(r, by->rate[i].name);
+	for (int i = 0; i < by->n; i++) {
+		const struct zr_rate *s = &by->rate[i];
+		for (int k = 0; !rc && k < s->n; k++)
+			rc = zr_rates_set(r, s->name, s->ranks, s->threads, s->point[k].at, s->dims,
+					  s->point[k].rate, err);
+	}
+
+	return rc;
+}
+
 void zr_rates_free(struct zr_rates *r)
 {
 	for (int i = 0; i < r->n; i++)

@@ -102,6 +102,9 @@ int zr_rates_write(const char *path, const struct zr_rates *r, struct zr_error *
 int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, const double *at,
 		 int dims, double rate, struct zr_error *err);
 
+/* Rates of a name in `by`, at all sizes and of all ranks, take the place of those in r. */
+int zr_rates_replace(struct zr_rates *r, const struct zr_rates *by, struct zr_error *err);
+
 /* The rate of one rank at a size [dims], while `ranks` of `threads` do the same; 0: nothing is
  * known of the name. Between points of a grid it is interpolated, the logarithms of rate over those
  * of size. What is smaller than the smallest takes as long as that; what is larger than the largest

@@ -8,6 +8,27 @@
 #include <string.h>
 #include <unistd.h>
 
+static int open_card(const char *card, const char *path, struct zr_rate_source *out,
+		     struct zr_error *err)
+{
+	struct zr_rates better = { 0 };
+	int rc = zr_card_rates(card, &out->rates, err);
+	if (rc)
+		return rc;
+
+	zr_card_by(card, out->by, sizeof out->by);
+	if (!path)
+		return 0;
+
+	rc = zr_rates_read(path, &better, err);
+	if (!rc)
+		rc = zr_rates_replace(&out->rates, &better, err);
+	const size_t used = strlen(out->by);
+	snprintf(out->by + used, sizeof out->by - used, ", but for the rates of %.200s", path);
+	zr_rates_free(&better);
+	return rc;
+}
+
 int zr_rate_source_open(const char *path, const char *card, const struct zr_config *cfg,
 			struct zr_rate_source *out, struct zr_error *err)
 {
@@ -16,13 +37,13 @@ int zr_rate_source_open(const char *path, const char *card, const struct zr_conf
 	struct zr_error unused = { 0 };
 	int rc = 0;
 
-	path = path || !*run->rates ? path : run->rates;
 	*out = (struct zr_rate_source){ 0 };
+	if (!card && !path && *run->rates)
+		path = run->rates;
+
 	if (card) {
-		rc = zr_card_rates(card, &out->rates, err);
+		rc = open_card(card, path, out, err);
 		out->known = !rc;
-		if (!rc)
-			zr_card_by(card, out->by, sizeof out->by);
 	} else if (path || (!zr_rates_path(own, &unused) && !access(own, R_OK))) {
 		rc = zr_rates_read(path ? path : own, &out->rates, err);
 		out->known = !rc;

@@ -16,7 +16,8 @@ struct zr_rate_source {
 };
 
 /* The first that is given: a card, a file, [run] rates, this machine's file, which may be absent.
- * path, card: NULL: none. What was given is refused if it is not there. */
+ * With both a card and a file, the file's rates take the place of the card's. path, card: NULL:
+ * none. What was given is refused if it is not there. */
 int zr_rate_source_open(const char *path, const char *card, const struct zr_config *cfg,
 			struct zr_rate_source *out, struct zr_error *err);
 /* Network cards of a machine, as "8x400": so many, of so many Gbit/s each. `by` says so. */
