@@ -228,9 +228,10 @@ static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const
 	print_table(s, k->have, k->fits);
 	if (k->f.seconds > 0)
 		zr_forecast_print(&s->facts, &k->f, rates->by, 1e15 * a->endurance);
+	else if (zr_rate_source_suits(rates, &s->facts))
+		printf("\ntime of a step: a rank would hold too much: take more ranks\n");
 	else
-		printf("\ntime of a step: %s\n",
-		       rates->known ? "a rank would hold too much: take more ranks" : rates->by);
+		printf("\ntime of a step: %s\n", rates->by);
 	if (compares(a, s))
 		return zr_plan_compare(a, rates, &none, err);
 	if (!a->no_compare)

@@ -170,6 +170,8 @@ mkdir -p state/zeroth
 	for kind in nn nt tn; do echo "matmul.fp32.$kind.64x64x64 = 1e9"; done
 	printf '%s = 1e9\n' attention.fp32.64x64 attention_bwd.fp32.64x64 head_loss.fp32.64x64x64 copy.65536 adamw.fp32.65536
 } > state/zeroth/rates.ini
+like 'rates of another device are named' "$(sed 's/^variant = .*/variant = other/' state/zeroth/rates.ini > other.ini
+	"$ZEROTH" plan --rates other.ini --no-compare tiny.ini)" '^time of a step: no rates of cpu \(.*\): the file has those of cpu \(other\)'
 like 'a run by these rates' "$(trained tiny.ini -n 2 -o zero.plugin=stage2)" '^digest'
 like 'its metrics have the part of what is possible' "$(tail -n 1 run/metrics.jsonl)" '"possible":[0-9.]+'
 plan=$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2)
