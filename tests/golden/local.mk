@@ -26,3 +26,4 @@ EXTRA_DIST += %D%/import
 EXTRA_DIST += %D%/abi %D%/layout.txt %D%/make_layout.py
 EXTRA_DIST += %D%/make_transformers_schedules.py %D%/transformers_schedules.txt
 EXTRA_DIST += %D%/make_mixes.py %D%/mixes.txt
+EXTRA_DIST += %D%/published
