@@ -8,6 +8,8 @@
 
 #include <zeroth/device.h>
 
+#include <fold.h>
+
 static inline int zr_check_dtype(const struct zr_host *h, const char *op, int32_t dtype)
 {
 	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
@@ -47,6 +49,37 @@ static inline int zr_check_moments(const struct zr_host *h, const char *op, int3
 		return zr_fail(h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op,
 			       dtype);
 	return zr_check_dtype(h, op, lowp ? lowp_dtype : ZR_F32);
+}
+
+/* host: 1: the device computes on host memory. */
+static inline int zr_check_fold(const struct zr_host *h, const struct zr_op_fold *o, int host)
+{
+	int rc = zr_check_dtype(h, "fold", o->comm_dtype);
+	if (rc || !ZR_HAS(o, struct zr_op_fold, to) || !o->number)
+		return rc;
+
+	const int32_t group = o->group > 1 ? o->group : 1;
+	const int32_t turns = o->number > 0 && o->number < group ? group / o->number : 1;
+	if (o->number < 0 || group & (group - 1) || group >= 1 << ZR_FOLD_LEVELS ||
+	    (o->number % group && turns * o->number != group))
+		return zr_fail(h, ZR_EINVAL, "fold: %d contributions do not make trees of %d",
+			       o->number, group);
+	if (o->turn < 0 || o->turn >= turns || (turns > 1 && !o->waiting))
+		return zr_fail(h, ZR_EINVAL, "fold: turn %d of %d%s", o->turn, turns,
+			       o->waiting ? "" : ", and no place for what waits");
+	if (turns > 1 && o->turn + 1 < turns && o->sumsq)
+		return zr_fail(h, ZR_EINVAL, "fold: turn %d of %d measures nothing", o->turn,
+			       turns);
+	if (o->each && !host)
+		return zr_fail(h, ZR_ENOTSUP, "fold: contributions must be equally far apart");
+	if (o->to && o->to != ZR_F32 && (o->flags & ZR_OP_ACCUMULATE || o->sumsq))
+		return zr_fail(h, ZR_EINVAL, "fold: a sum of element type %d is only stored",
+			       o->to);
+
+	rc = zr_check_dtype(h, "fold", o->from ? o->from : ZR_F32);
+	if (!rc)
+		rc = zr_check_dtype(h, "fold", o->to ? o->to : ZR_F32);
+	return rc;
 }
 
 static inline int zr_check_adamw(const struct zr_host *h, const struct zr_op_adamw *o)

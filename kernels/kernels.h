@@ -17,6 +17,8 @@
 
 #include <zeroth/device.h>
 
+#include <fold.h>
+
 /* Rows of dwte that are wanted. */
 static inline int64_t zr_wte_first(const struct zr_op_embedding_bwd *op)
 {

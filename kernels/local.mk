@@ -9,6 +9,7 @@ kernel_flags = -I$(top_srcdir)/kernels
 kernel_headers = \
 	%D%/checks.h \
 	%D%/elementwise.h \
+	%D%/fold.h \
 	%D%/kernels.h \
 	%D%/kernels.def \
 	%D%/cpu/adamw.h \

@@ -38,7 +38,15 @@ struct zr_scalars {
 
 /* Accumulates a gradient: acc = (or +=) g rounded to `comm_dtype`. If sumsq is not NULL, it also
  * measures acc after that: per block of ZR_BLOCK elements the fp64 sum of squares and the count of
- * non-finite elements, [ceil(n/ZR_BLOCK)] each. g may be acc: then it only measures. GROWABLE. */
+ * non-finite elements, [ceil(n/ZR_BLOCK)] each. g may be acc: then it only measures.
+ *
+ * number > 0: that many contributions in one call, one after the other. group > 1: they are
+ * leaves of balanced binary trees with `group` leaves each. A node is the sum of its children, the
+ * earlier one first, rounded to comm_dtype; acc takes the roots, one after the other. `group` is a
+ * power of two, and number a multiple of it, or a part of it by a power of two: then the call is
+ * the turn-th of group / number calls that make a root together. Before the last turn acc is left
+ * alone and nothing is measured; sums that wait for their sibling are in `waiting`, whose contents
+ * the caller keeps from one turn to the next. GROWABLE. */
 struct zr_op_fold {
 	uint32_t size, flags;
 	int32_t comm_dtype, rsv;
@@ -47,6 +55,17 @@ struct zr_op_fold {
 	float *acc;
 	double *sumsq;
 	uint32_t *nonfinite;
+	int32_t number;
+	int32_t from;  /* type of contributions; 0: fp32 */
+	int64_t apart; /* bytes from where one begins, the first at g, to where the next does */
+	/* [number] where each begins, in host memory, read before the call returns; NULL: as
+	 * `apart` says. Only a device that computes on host memory gets it. */
+	const void *const *each;
+	int32_t group, turn;
+	float *waiting;        /* [log2(group / number)][n] */
+	int64_t waiting_apart; /* elements from one of these sums to the next */
+	/* type of acc; 0: fp32. 16 bits: of a whole tree, without ZR_OP_ACCUMULATE and sumsq */
+	int32_t to, rsv2;
 };
 
 /* AdamW (Loshchilov and Hutter 2019; Kingma and Ba 2015) in one pass over memory:

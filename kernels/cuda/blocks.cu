@@ -10,6 +10,7 @@
 #include "../cpu/lamb.h"
 #include "../cpu/sumsq.h"
 #include "../cpu/update.h"
+#include "../fold.h"
 
 #define BLOCKS_AT_ONCE 16 /* by the threads of a CUDA block */
 #define WORDS_AHEAD    32 /* that a thread loads before it computes the first: memory is far away */
@@ -106,8 +107,97 @@ template <class T> struct fold {
 	}
 };
 
+/* Several contributions: see cpu/fold.c. */
+template <class T> struct fold_many {
+	struct zr_op_fold op;
+	struct zr_fold_shape shape;
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
+	struct operands {
+		float acc;
+	};
+	ZR_MEMBER operands load(int64_t i) const
+	{
+		return operands{ op.flags & ZR_OP_ACCUMULATE ? op.acc[i] : 0 };
+	}
+	ZR_MEMBER float rounded(float x) const
+	{
+		T narrow;
+		zr_narrow(x, &narrow);
+		return zr_widen(narrow);
+	}
+	ZR_MEMBER float leaf(int32_t k, int64_t i) const
+	{
+		const char *from = (const char *)op.g + k * op.apart;
+		if (shape.from == ZR_BF16)
+			return rounded(zr_widen(((const bf16 *)from)[i]));
+		if (shape.from == ZR_F16)
+			return rounded(zr_widen(((const f16 *)from)[i]));
+		return rounded(((const float *)from)[i]);
+	}
+	ZR_MEMBER int join_inside(int32_t k, float *waiting, float *x) const
+	{
+		int32_t level = 0;
+		for (; level < shape.inside && (k >> level & 1); level++)
+			*x = rounded(waiting[level] + *x);
+		if (level < shape.inside)
+			waiting[level] = *x;
+		return level == shape.inside;
+	}
+	ZR_MEMBER int join_turns(int64_t i, float *x) const
+	{
+		float *waiting = op.waiting + i;
+		int32_t level = shape.inside;
+		for (int32_t turn = op.turn; level < shape.levels && (turn & 1);
+		     turn >>= 1, level++) {
+			*x = rounded(*waiting + *x);
+			waiting += op.waiting_apart;
+		}
+		if (level < shape.levels)
+			*waiting = *x;
+		return level == shape.levels;
+	}
+	ZR_MEMBER void store(int64_t i, float x) const
+	{
+		if (shape.to == ZR_BF16)
+			zr_narrow(x, (bf16 *)op.acc + i);
+		else if (shape.to == ZR_F16)
+			zr_narrow(x, (f16 *)op.acc + i);
+		else
+			op.acc[i] = x;
+	}
+	ZR_MEMBER void element(nothing, int64_t i, const operands &of, sums *s) const
+	{
+		float waiting[ZR_FOLD_LEVELS], sum = of.acc;
+		int added = op.flags & ZR_OP_ACCUMULATE, roots = 0;
+		for (int32_t k = 0; k < shape.number; k++) {
+			float x = leaf(k, i);
+			if (!join_inside(k, waiting, &x) || !join_turns(i, &x))
+				continue;
+			sum = added ? sum + x : x;
+			added = roots = 1;
+		}
+		if (!roots)
+			return;
+		store(i, sum);
+		s->a += (double)sum * (double)sum;
+		s->bad += !isfinite(sum);
+	}
+	ZR_MEMBER void block(int64_t b, const sums &s) const
+	{
+		if (!op.sumsq)
+			return;
+		op.sumsq[b] = s.a;
+		op.nonfinite[b] = s.bad;
+	}
+};
+
 template <class T> static cudaError_t launch_fold(const struct zr_op_fold *op, cudaStream_t s)
 {
+	if (zr_folds_many(op))
+		return each_block(fold_many<T>{ *op, zr_fold_shape_of(op) }, op->n, s);
 	return each_block(fold<T>{ *op }, op->n, s);
 }
 

@@ -600,6 +600,46 @@ static void run_fold(struct buf *b, int64_t n, int32_t dtype, int device)
 	b[3].p[0] = (char)(bad[0] + 16 * bad[1] + 32 * bad[2] + 64 * bad[blocks_of(n) / 2]);
 }
 
+/* Trials: each contribution for itself; trees; a part of a tree after others, at its last turn and
+ * before it. */
+static void run_fold_many(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	static const int32_t group[] = { 1, 2, 16, 16 }, turn[] = { 0, 0, 3, 1 };
+	double sumsq[MANY] = { 0 };
+	uint32_t bad[MANY] = { 0 };
+	const char *leaves[4];
+	struct zr_op_fold op = { .size = sizeof op,
+				 .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0,
+				 .comm_dtype = dtype,
+				 .n = n,
+				 .acc = F(4),
+				 .sumsq = trial < 3 ? sumsq : NULL,
+				 .nonfinite = bad,
+				 .number = 4,
+				 .from = b[0].dtype,
+				 .apart = n * (int64_t)width_of(b[0].dtype),
+				 .group = group[trial],
+				 .turn = turn[trial],
+				 .waiting = F(5),
+				 .waiting_apart = 0 };
+	char *together = malloc((size_t)(4 * op.apart));
+	for (int k = 0; k < 4; k++)
+		leaves[k] = memcpy(together + k * op.apart, b[k].p, (size_t)op.apart);
+	op.g = (const float *)(const void *)leaves[0];
+	BY(fold, op, blocks_of(n));
+	memcpy(b[6].p, sumsq, 8);
+	free(together);
+}
+
+static void folds_of_several_have_the_bits_of_the_scalar_kernel(void **state)
+{
+	static const struct operand o[] = { { 0, 0, 1 },     { 0, 0, 1 },      { 0, 0, 1 },
+					    { 0, 0, 1 },     { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 },
+					    { ZR_F64, 0, 0 } };
+	(void)state;
+	same_bits("fold of several", run_fold_many, o, 7);
+}
+
 static void fold_has_the_bits_of_the_scalar_kernel(void **state)
 {
 	static const struct operand o[] = {
@@ -618,6 +658,7 @@ int main(void)
 		cmocka_unit_test(activations_of_every_number_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(updates_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(fold_has_the_bits_of_the_scalar_kernel),
+		cmocka_unit_test(folds_of_several_have_the_bits_of_the_scalar_kernel),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -497,6 +497,155 @@ static void fold_can_only_measure(void **state)
 	}
 }
 
+/* ---- several contributions in a fold ---- */
+
+enum { SEVERAL = 2 * ZR_BLOCK + 37, MOST_LEAVES = 16, MOST_LEVELS = 4 };
+
+/* With full mantissas, so that each addition rounds. */
+static void *drawn_finely(uint64_t *state, int64_t n, int32_t dtype)
+{
+	void *p = fixture_buffer(n, dtype);
+	for (int64_t i = 0; i < n; i++)
+		zr_put(p, i, dtype, (float)(fixture_draw(state) * 0.731));
+	return p;
+}
+
+/* The sum of n leaves as a balanced tree, by its definition. */
+static float tree(const float *leaf, int n, int32_t dtype)
+{
+	if (n == 1)
+		return zr_rounded(*leaf, dtype);
+	return zr_rounded(tree(leaf, n / 2, dtype) + tree(leaf + n / 2, n / 2, dtype), dtype);
+}
+
+struct several {
+	int32_t group, number, from, dtype;
+	int adds, listed, to16;
+	void *leaf[MOST_LEAVES]; /* [SEVERAL] of type from */
+	float *acc, *waiting;
+	double *sumsq;
+	uint32_t *bad;
+};
+
+/* acc of element i after all leaves. */
+static float several_should_be(const struct several *t, int64_t i, float before)
+{
+	float leaf[MOST_LEAVES], sum = before;
+	for (int k = 0; k < MOST_LEAVES; k++)
+		leaf[k] = (float)fixture_get(t->leaf[k], i, t->from);
+	for (int k = 0; k < MOST_LEAVES; k += t->group) {
+		float x = tree(leaf + k, t->group, t->dtype);
+		sum = k || t->adds ? sum + x : x;
+	}
+	return sum;
+}
+
+/* The calls that bring all leaves to acc; call by call, block by block. */
+static void several_run(const struct zr_cpu_kernels *kernels, struct several *t)
+{
+	const int32_t turns = t->number < t->group ? t->group / t->number : 1;
+	for (int32_t k = 0; k < MOST_LEAVES; k += t->number) {
+		const int32_t turn = k / t->number % turns;
+		const int last = turn + 1 == turns;
+		struct zr_op_fold op = {
+			.size = sizeof op,
+			.flags = t->adds || k >= t->group ? ZR_OP_ACCUMULATE : 0,
+			.comm_dtype = t->dtype,
+			.n = SEVERAL,
+			.g = t->leaf[k],
+			.acc = t->acc,
+			.sumsq = last ? t->sumsq : NULL,
+			.nonfinite = last ? t->bad : NULL,
+			.number = t->number,
+			.from = t->from,
+			.apart = (char *)t->leaf[1] - (char *)t->leaf[0],
+			.each = t->listed ? (const void *const *)t->leaf + k : NULL,
+			.group = t->group,
+			.turn = turn,
+			.waiting = t->waiting,
+			.waiting_apart = SEVERAL,
+		};
+		for (int64_t b = 0; b < 3; b++)
+			kernels->fold(&op, b, b + 1);
+	}
+}
+
+static void several_check(const struct zr_cpu_kernels *kernels, struct several *t)
+{
+	float before[SEVERAL];
+	double squares = 0;
+	for (int64_t i = 0; i < SEVERAL; i++)
+		before[i] = t->acc[i] = (float)(i % 7) * 0.37f;
+	several_run(kernels, t);
+	for (int64_t i = 0; i < SEVERAL; i++)
+		assert_int_equal(zr_bits(t->acc[i]), zr_bits(several_should_be(t, i, before[i])));
+	for (int64_t i = 2 * ZR_BLOCK; i < SEVERAL; i++)
+		squares += (double)t->acc[i] * t->acc[i];
+	fixture_near(t->sumsq[2], squares, 1e-12);
+	assert_int_equal(t->bad[0] + t->bad[1] + t->bad[2], 0);
+}
+
+/* Whatever number of leaves a call brings, where they lie and how wide they are. */
+static void fold_adds_trees_however_leaves_come(void **state)
+{
+	const struct zr_cpu_kernels *k;
+	uint64_t seed = 11;
+
+	(void)state;
+	EACH_VARIANT(k)
+	for (int32_t from = ZR_F32; from <= ZR_F16; from++)
+		for (int32_t dtype = ZR_F32; dtype <= ZR_F16; dtype++) {
+			char *leaves = drawn_finely(&seed, MOST_LEAVES * SEVERAL, from);
+			struct several t = { .from = from,
+					     .dtype = dtype,
+					     .acc = fixture_buffer(SEVERAL, ZR_F32),
+					     .waiting =
+						     fixture_buffer(MOST_LEVELS * SEVERAL, ZR_F32),
+					     .sumsq = fixture_buffer(3, ZR_F64),
+					     .bad = fixture_buffer(3, ZR_F32) };
+			for (int l = 0; l < MOST_LEAVES; l++)
+				t.leaf[l] = leaves + (size_t)l * SEVERAL * (from == ZR_F32 ? 4 : 2);
+			for (t.group = 1; t.group <= MOST_LEAVES; t.group *= 2)
+				for (t.number = 1; t.number <= MOST_LEAVES; t.number *= 2) {
+					t.adds = t.number & 1;
+					t.listed = t.number & 2;
+					several_check(k, &t);
+				}
+			fixture_release();
+		}
+}
+
+/* What machines send each other: a node of the tree in the type of the wire. */
+static void fold_stores_a_tree_in_16_bits(void **state)
+{
+	const struct zr_cpu_kernels *k;
+	uint64_t seed = 12;
+
+	(void)state;
+	EACH_VARIANT(k)
+	for (int32_t dtype = ZR_BF16; dtype <= ZR_F16; dtype++) {
+		float *leaf = drawn_finely(&seed, 4 * 19, ZR_F32), wide[19];
+		uint16_t *sum = fixture_buffer(19, dtype);
+		struct zr_op_fold op = { .size = sizeof op,
+					 .comm_dtype = dtype,
+					 .n = 19,
+					 .g = leaf,
+					 .acc = (float *)(void *)sum,
+					 .number = 4,
+					 .apart = 19 * 4,
+					 .group = 4,
+					 .to = dtype };
+		k->fold(&op, 0, 1);
+		op.acc = wide;
+		op.to = 0;
+		k->fold(&op, 0, 1);
+		for (int i = 0; i < 19; i++)
+			assert_int_equal(zr_bits((float)fixture_get(sum, i, dtype)),
+					 zr_bits(wide[i]));
+		fixture_release();
+	}
+}
+
 /* ---- our own functions ---- */
 
 static void exp_is_within_one_ulp(void **state)
@@ -605,6 +754,8 @@ int main(void)
 		cmocka_unit_test(fold_counts_what_overflows_fp16),
 		cmocka_unit_test(fold_rounds_the_contribution_once),
 		cmocka_unit_test(fold_can_only_measure),
+		cmocka_unit_test(fold_adds_trees_however_leaves_come),
+		cmocka_unit_test(fold_stores_a_tree_in_16_bits),
 		cmocka_unit_test(exp_is_within_one_ulp),
 		cmocka_unit_test(log_and_cos_are_accurate),
 		cmocka_unit_test(gelu_is_accurate_and_calm_in_its_tails),

@@ -331,6 +331,26 @@ static void make_fold(struct job *j, const struct shape *s, int32_t dtype, int v
 	j->grain = 1;
 }
 
+/* Variations: as trees, or each for itself; a part of a tree after others; what comes is bf16. */
+static void make_fold_many(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	int32_t from = variation & 4 ? ZR_BF16 : ZR_F32;
+	int64_t n = s->n, width = from == ZR_BF16 ? 2 : 4;
+	make_fold(j, s, dtype, variation & 2 ? 1 : 3);
+	j->op.fold.size = sizeof j->op.fold;
+	j->op.fold.number = variation & 2 ? 4 : 6;
+	j->op.fold.from = from;
+	j->op.fold.g = noise(6 * n, from);
+	j->op.fold.apart = n * width;
+	j->op.fold.group = variation & 1 ? 2 : 1;
+	if (!(variation & 2))
+		return;
+	j->op.fold.group = 16;
+	j->op.fold.turn = variation & 1 ? 3 : 1;
+	j->op.fold.waiting = output(j, 2 * n, ZR_F32, 0);
+	j->op.fold.waiting_apart = n;
+}
+
 #define RUN(name)                                                                                  \
 	static void run_##name(const struct zr_cpu_kernels *k, struct job *j, int64_t lo,          \
 			       int64_t hi)                                                         \
@@ -400,6 +420,7 @@ static const struct kernel kernels[] = {
 	{ "master_join", make_join, run_join, 2, 0 },
 	{ "round_stochastic", make_round_stochastic, run_round_stochastic, 4, 0 },
 	{ "fold", make_fold, run_fold, 4, 0 },
+	{ "fold of several", make_fold_many, run_fold, 8, 0 },
 };
 
 int main(void)
