@@ -53,6 +53,7 @@ struct zr_session {
 	const struct zr_lowered *running; /* NULL: none */
 	int32_t at, waiting;              /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
+	const void **each;      /* [world] scratch: where each rank has its contribution */
 	int late;               /* 1: writes of programs that are over may go on */
 	struct zr_source *from; /* of the batch to come; NULL: of who samples */
 	int64_t sequences;      /* of it: those behind have no target; 0: they go round */

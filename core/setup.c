@@ -90,6 +90,20 @@ int zr_sums_locally(const struct zr_setup_facts *f)
 	       f->batch.accumulation > 1;
 }
 
+int32_t zr_sums_turns(const struct zr_setup_facts *f)
+{
+	int64_t group = (int64_t)f->train->sum_group, ranks = f->mesh.axis[ZR_AXIS_DATA].n;
+	return group > ranks ? (int32_t)(group / ranks) : 1;
+}
+
+int32_t zr_sums_waiting(const struct zr_setup_facts *f)
+{
+	int32_t levels = 0;
+	while (zr_sums_turns(f) >> (levels + 1))
+		levels++;
+	return levels;
+}
+
 int zr_sums_way(const struct zr_setup_facts *f, int32_t unit)
 {
 	int64_t ranks = zr_group_ranks(f, f->groups[unit].state);

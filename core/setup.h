@@ -191,6 +191,9 @@ static inline int32_t zr_optimizer_of(const struct zr_setup_roles *r, int32_t te
 /* of the states of all optimizers */
 const struct zr_state *zr_setup_state(const struct zr_setup_roles *r, uint32_t i);
 int zr_sums_locally(const struct zr_setup_facts *f); /* reduction = local, where that differs */
+/* Micro-batches of a rank that one tree of gradients takes; sums that wait for others meanwhile. */
+int32_t zr_sums_turns(const struct zr_setup_facts *f);
+int32_t zr_sums_waiting(const struct zr_setup_facts *f);
 /* After the last contribution: sums stay where they are added; all meet where they are kept; or
  * they pass through a place where all meet, and each rank keeps its share. */
 enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };

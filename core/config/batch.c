@@ -110,6 +110,43 @@ int zr_shares_resolve(struct zr_config *cfg, struct zr_error *err)
 	return rc;
 }
 
+static int wrong_group(const struct zr_config *cfg, uint64_t group, const char *why,
+		       struct zr_error *err)
+{
+	return zr_config_blame(cfg, "train", ZR_EINVAL, err, "sum_group = %llu: %s",
+			       (unsigned long long)group, why);
+}
+
+/* Trees are balanced, whole in each step, and end with a micro-batch of all ranks or within it. */
+static int check_group(const struct zr_config *cfg, const struct zr_train_opts *t, int64_t ranks,
+		       int64_t slots, struct zr_error *err)
+{
+	const int64_t group = (int64_t)t->sum_group;
+	char why[160];
+	if (group == 1)
+		return 0;
+	if (group & (group - 1) || group >> 16)
+		return wrong_group(cfg, t->sum_group, "it must be a power of two, at most 32768",
+				   err);
+	if (t->reduction == ZR_REDUCE_LOCAL)
+		return wrong_group(cfg, t->sum_group,
+				   "reduction = local adds in another order; take one of both out",
+				   err);
+
+	snprintf(why, sizeof why,
+		 "it must divide the %lld micro-batches that all ranks have in a step",
+		 (long long)slots);
+	if (slots % group)
+		return wrong_group(cfg, t->sum_group, why, err);
+
+	snprintf(why, sizeof why,
+		 "it must divide the number of ranks, %lld, or be a multiple of it",
+		 (long long)ranks);
+	if (ranks % group && group % ranks)
+		return wrong_group(cfg, t->sum_group, why, err);
+	return 0;
+}
+
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int data_ranks,
 		     struct zr_batch_shape *out, struct zr_error *err)
 {
@@ -131,5 +168,7 @@ int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int d
 					out->length };
 	for (int i = 0; !rc && i < ALL; i++)
 		rc = zr_train_derive(cfg, key[i], given[i], n[i], err);
+	if (!rc)
+		rc = check_group(cfg, t, data_ranks, out->slots, err);
 	return rc;
 }

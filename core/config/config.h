@@ -45,6 +45,7 @@ struct zr_train_opts {
 	double gradient_clipping;        /* global L2 norm; 0: off */
 	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;               /* ZR_REDUCE_* */
+	uint64_t sum_group;              /* slots whose gradients are added as a tree */
 	const char *freeze;              /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;     /* elements; 0: never in parts */
 };

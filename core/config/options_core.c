@@ -53,6 +53,12 @@ static const struct zr_opt train[] = {
 		    "slots: the owner of a block adds every micro-batch's gradient in slot order, "
 		    "so that bits do not depend on the number of ranks; local: each rank sums its "
 		    "micro-batches first and sends once per step."),
+	TRAIN(sum_group, ZR_T_COUNT, ZR_O_NUMERIC, "1", 1, "slots",
+	      "With reduction = slots: gradients of so many micro-batches in a row, a power of "
+	      "two, are added as a balanced binary tree before the owner adds them to its sum; "
+	      "1 is one after the other. A machine whose ranks hold a whole part of a tree sends "
+	      "the sum of that part. It divides the micro-batches of a step, and divides the "
+	      "number of ranks or is a multiple of it."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they "
 	       "get no gradient, no master and no optimizer state. A pattern behind a ! takes "

@@ -65,6 +65,10 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 int zr_bind(struct zr_session *s, struct zr_error *err)
 {
 	int rc = 0;
+	s->each = calloc((size_t)s->facts->process.world, sizeof *s->each);
+	if (!s->each)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the addresses of all ranks");
+
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = bind_program(s, id, err);
 	return rc;
@@ -72,6 +76,7 @@ int zr_bind(struct zr_session *s, struct zr_error *err)
 
 void zr_unbind(struct zr_session *s)
 {
+	free(s->each);
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
 		free(s->bound[id].at);
 		free(s->bound[id].seg);

@@ -134,60 +134,104 @@ int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 	return cast(s, c, c->i->dtype, (int64_t)n, c->at[ZR_O_CAST_FROM], c->at[ZR_O_CAST_TO]);
 }
 
-/* What of contribution g, which begins at `lo`, is one tensor's: elements [from, to) of the
+/* How often a tree of gradients goes on from one micro-batch to the next, and where this one is. */
+struct turns {
+	int32_t n, now, trees; /* trees: complete ones before it */
+};
+
+static struct turns turns_of(const struct zr_session *s, const struct zr_instr *i)
+{
+	int64_t micro = s->slot / s->facts->mesh.axis[ZR_AXIS_DATA].n;
+	int32_t n = i->group > i->number ? i->group / i->number : 1;
+	return (struct turns){ n, (int32_t)(micro % n), (int32_t)(micro / n) };
+}
+
+/* Where each rank has its contribution, from element `skip` on. */
+static const void *const *each_of(struct zr_session *s, const struct zr_call *c, int64_t skip)
+{
+	const struct zr_comm_v1 *comm = s->roles->comm.vtbl;
+	const char *mine = c->at[ZR_O_ACCUMULATE_FROM];
+	if (c->o[ZR_O_ACCUMULATE_OTHERS].region < 0)
+		return NULL;
+
+	for (int32_t r = 0; r < s->facts->process.world; r++) {
+		const char *at = mine;
+		if (r != s->facts->process.rank)
+			at = comm->mem_peer(s->roles->comm.inst, mine, ZR_GROUP_WORLD, r);
+		s->each[r] = at + skip * (int64_t)zr_dtype_bytes(c->i->from);
+	}
+	return s->each;
+}
+
+/* The first contribution from element `skip` on; of another type behind a pointer to fp32. */
+static const float *first_of(const struct zr_call *c, int64_t skip)
+{
+	const char *at = c->at[ZR_O_ACCUMULATE_FROM];
+	return (const float *)(const void *)(at + skip * (int64_t)zr_dtype_bytes(c->i->from));
+}
+
+/* Which part of its tree the fold is, and whether acc has something already. */
+static void take_turn(const struct zr_session *s, const struct zr_call *c, int64_t skip,
+		      struct zr_op_fold *op)
+{
+	const struct turns t = turns_of(s, c->i);
+	const struct zr_operand *o = &c->o[ZR_O_ACCUMULATE_WAITING];
+	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(ZR_F32);
+	uint64_t apart = zr_parts_apart(o, zr_sums_waiting(s->facts), bytes);
+	int stores = (c->i->flags & ZR_F_STORE) != 0;
+
+	if (t.n > 1) {
+		stores = !t.trees;
+		op->turn = t.now;
+		op->waiting = (float *)c->at[ZR_O_ACCUMULATE_WAITING] + skip;
+		op->waiting_apart = (int64_t)(apart / sizeof(float));
+	}
+	if (!stores)
+		op->flags = ZR_OP_ACCUMULATE;
+}
+
+/* What of the contributions, which begin at `lo`, is one tensor's: elements [from, to) of the
  * unit. */
-static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t number, float *g,
-		      int64_t lo, int64_t from, int64_t to)
+static int add_tensor(struct zr_session *s, const struct zr_call *c, int64_t lo, int64_t from,
+		      int64_t to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	int64_t block = (from - lo) / ZR_BLOCK;
+	const int64_t skip = from - lo, block = skip / ZR_BLOCK;
+	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
 	struct zr_op_fold op = {
 		.size = sizeof op,
 		.comm_dtype = c->i->dtype,
 		.n = to - from,
-		.g = g + (from - lo),
-		.acc = (float *)c->at[ZR_O_ACCUMULATE_SUM] + (from - lo),
+		.g = first_of(c, skip),
+		.acc = (float *)c->at[ZR_O_ACCUMULATE_SUM] + skip,
+		.number = c->i->number,
+		.from = c->i->from,
+		.apart = (int64_t)zr_parts_apart(&c->o[ZR_O_ACCUMULATE_FROM], c->i->number, bytes),
+		.each = each_of(s, c, skip),
+		.group = c->i->group,
 	};
 
-	if (number || !(c->i->flags & ZR_F_STORE))
-		op.flags = ZR_OP_ACCUMULATE;
-	if (c->i->flags & ZR_F_MEASURE && number == c->i->number - 1) {
+	take_turn(s, c, skip, &op);
+	if (c->i->flags & ZR_F_MEASURE) {
 		op.sumsq = (double *)c->at[ZR_O_ACCUMULATE_SQUARES] + block;
 		op.nonfinite = (uint32_t *)c->at[ZR_O_ACCUMULATE_COUNTS] + block;
 	}
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
 }
 
-static int add_contribution(struct zr_session *s, const struct zr_call *c, int32_t number)
+int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_layout *l = &s->facts->layout;
 	const struct zr_unit_place *u = &l->unit[c->i->unit];
 	int64_t n = c->i->blocks * ZR_BLOCK, lo = c->i->block * ZR_BLOCK;
-	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
-	char *g = c->at[ZR_O_ACCUMULATE_FROM];
-	char *wide = c->at[ZR_O_ACCUMULATE_WIDE];
 	int rc = 0;
-
-	g += (uint64_t)number * zr_parts_apart(&c->o[ZR_O_ACCUMULATE_FROM], c->i->number, bytes);
-	if (c->i->from != ZR_F32) {
-		rc = cast(s, c, ZR_F32, n, g, wide);
-		g = wide;
-	}
 
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;
 		if (zr_intersect(lo, lo + n, &from, &to))
-			rc = add_tensor(s, c, number, (float *)g, lo, from, to);
+			rc = add_tensor(s, c, lo, from, to);
 	}
-	return rc;
-}
-
-int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
-{
-	int rc = 0;
-	for (int32_t k = 0; !rc && k < c->i->number; k++)
-		rc = add_contribution(s, c, k);
 	return rc;
 }
 

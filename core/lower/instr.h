@@ -54,7 +54,7 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 
 /* Flags. */
 #define ZR_F_IDLE     1u   /* COPY: nothing enqueued on the device uses the memory */
-#define ZR_F_STORE    2u   /* ACCUMULATE: the first contribution becomes the sum */
+#define ZR_F_STORE    2u   /* ACCUMULATE: the first contribution or tree becomes the sum */
 #define ZR_F_MEASURE  4u   /* ACCUMULATE: the last one is the last of all */
 #define ZR_F_DEVICE   16u  /* COLLECTIVE: on device memory */
 #define ZR_F_UPDATE   32u  /* part of an update in the backward: its time is counted */
@@ -111,7 +111,7 @@ struct zr_instr {
 	int32_t op;
 	int32_t unit;        /* for messages, -1: none */
 	int32_t number;      /* see instr.def */
-	int32_t group, root; /* COLLECTIVE */
+	int32_t group, root; /* COLLECTIVE; group of ACCUMULATE: contributions of a tree, 1: none */
 	int32_t dtype, from; /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;    /* operands: lowered.operand[first .. first + n) */
 	/* instructions that are over before it starts: lowered.dep[after .. after + n_after); the

@@ -35,7 +35,6 @@ struct zr_lowering {
 	/* what lives are counted in: grows with each operation, and where one has buffers in
 	 * turn */
 	int32_t now;
-	struct zr_operand wide;                  /* a contribution of 16 bits, in fp32 */
 	struct zr_share own, slice;              /* blocks that are added now; slice: of parts */
 	uint64_t cache;                          /* bytes of the caches of layers so far */
 	int32_t pending;                         /* a reduce with sums to come, -1: none */

@@ -108,74 +108,95 @@ static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t 
 		       zr_mine(region, p->nonfinite + block * 4, (uint64_t)n * 4), ZR_WRITES);
 }
 
-/* Blocks [first, first + n) of contributions into their sum. of: their number and types. */
-static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, struct zr_operand from,
-		       struct zr_operand sum, int64_t first, int64_t n)
+/* What is added, of blocks [first, first + n) of a unit. */
+struct addition {
+	int64_t first, n;
+	int begins; /* 1: nothing is in the sum, and nothing waits */
+	struct zr_operand from, others, sum, waiting;
+};
+
+/* of: the number of contributions, their types, those of a tree. */
+static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of,
+		       const struct addition *a)
 {
-	unsigned flags = of.flags;
-	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose &&
-		   from.buffer == sum.buffer;
-	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
+	const struct zr_operand *from = &a->from, *sum = &a->sum;
+	int same = from->region == sum->region && from->at == sum->at &&
+		   from->buffer == sum->buffer;
+	if (a->n <= 0 || (same && !(of.flags & ZR_F_MEASURE)))
 		return;
 
 	of.kind = ZR_I_ACCUMULATE;
-	of.block = first;
-	of.blocks = n;
+	of.block = a->first;
+	of.blocks = a->n;
 	zr_low_emit(l, of);
-	zr_low_operand(l, ZR_O_ACCUMULATE_FROM, from, ZR_READS);
-	if (flags & ZR_F_STORE && !same)
-		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum, ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_FROM, *from, ZR_READS);
+	zr_low_operand(l, ZR_O_ACCUMULATE_OTHERS, a->others, ZR_READS);
+	/* where nothing is complete yet, what is there counts as written, too */
+	if (a->begins && !same)
+		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, *sum, ZR_WRITES);
 	else
-		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, sum, ZR_READS | ZR_WRITES);
-
-	struct zr_operand wide = zr_none();
-	if (of.from != ZR_F32)
-		wide = zr_operand_part(l->wide, 0, sum.bytes);
-	zr_low_operand(l, ZR_O_ACCUMULATE_WIDE, wide, ZR_WRITES);
-	if (flags & ZR_F_MEASURE)
-		measure(l, u, first, n, of.queue == ZR_Q_HOST);
+		zr_low_operand(l, ZR_O_ACCUMULATE_SUM, *sum, ZR_READS | ZR_WRITES);
+	zr_low_operand(l, ZR_O_ACCUMULATE_WAITING, a->waiting,
+		       a->begins ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	if (of.flags & ZR_F_MEASURE)
+		measure(l, u, a->first, a->n, of.queue == ZR_Q_HOST);
 }
 
-/* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
-static struct zr_operand contributions_of(const struct zr_lowering *l,
-					  const struct zr_sent_received *x, int32_t r,
-					  int64_t first, int64_t n)
+/* What ranks sent of blocks [first, first + n): where it lies, or that of all together. */
+static void set_contributions(const struct zr_lowering *l, const struct zr_sent_received *x,
+			      struct addition *a)
 {
 	const struct zr_setup_facts *f = l->f;
-	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
-	uint64_t at = (uint64_t)(first - l->own.first) * block;
+	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)a->n * block;
+	uint64_t at = (uint64_t)(a->first - l->own.first) * block;
 	uint64_t share = (uint64_t)l->own.per * block;
-	if (!f->peers)
-		return zr_operand_part(x->recv, at,
-				       (uint64_t)(contributions(l) - 1) * share + bytes);
+	a->others = zr_none();
+	if (!f->peers) {
+		uint64_t before = (uint64_t)(contributions(l) - 1) * share;
+		a->from = zr_operand_part(x->recv, at, before + bytes);
+		return;
+	}
 
-	struct zr_operand o =
-		zr_operand_part(x->send, (uint64_t)f->process.rank * share + at, bytes);
-	o.whose = r == f->process.rank ? ZR_MINE : r;
+	a->from = zr_operand_part(x->send, (uint64_t)f->process.rank * share + at, bytes);
+	a->others = a->from;
+	a->others.whose = ZR_OTHERS;
+}
+
+/* Sums of blocks [first, first + n) that wait, of all levels. */
+static struct zr_operand waiting_sums(const struct zr_lowering *l, int32_t u, int64_t first,
+				      int64_t n)
+{
+	const struct zr_unit_memory *m = &l->plan->unit[u];
+	const int32_t levels = zr_sums_waiting(l->f);
+	if (!levels)
+		return zr_none();
+
+	uint64_t before = fp32_bytes(m->own.per) * (uint64_t)(levels - 1);
+	struct zr_operand o = zr_of_spot(m->waiting, before + fp32_bytes(n));
+	o.at += fp32_bytes(first - m->own.first);
 	return o;
 }
 
-/* All contributions to blocks [first, first + n) of a unit, into their sum. */
+/* All contributions to some blocks of a unit, into their sum. */
 static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
-		      int64_t first, int64_t n, struct zr_operand sum)
+		      struct addition *a)
 {
-	int32_t ranks = contributions(l), last = l->f->peers ? ranks - 1 : 0;
 	struct zr_instr of = { .dtype = l->f->types.comm_dtype,
 			       .from = contribution_type(l),
-			       .number = last ? 1 : ranks,
+			       .number = contributions(l),
+			       .group = (int32_t)l->f->train->sum_group,
 			       .queue = zr_low_queue(l, ZR_R_GRAD) };
 
-	for (int32_t r = 0; r <= last && n > 0; r++) {
-		struct zr_operand from = contributions_of(l, x, r, first, n);
-		of.flags = 0;
-		if (stores(l) && r == 0)
-			of.flags |= ZR_F_STORE;
-		if (l->last && r == last)
-			of.flags |= ZR_F_MEASURE;
-		if (l->plan->direct && !l->slice.per)
-			from = sum;
-		accumulate(l, u, of, from, sum, first, n);
-	}
+	set_contributions(l, x, a);
+	/* the first tree of several micro-batches is stored by its last one */
+	a->begins = stores(l);
+	if (a->begins && zr_sums_turns(l->f) == 1)
+		of.flags |= ZR_F_STORE;
+	if (l->last)
+		of.flags |= ZR_F_MEASURE;
+	if (l->plan->direct && !l->slice.per)
+		a->from = a->sum;
+	accumulate(l, u, of, a);
 }
 
 /* Bytes of a sum from `at` on, as many as fit, from the disk; nothing behind its end. */
@@ -187,16 +208,28 @@ static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
 		zr_low_move(l, zr_operand_part(sum, at, n), zr_operand_part(to, 0, n), 0);
 }
 
+/* Sums that wait, on disk: of all levels `bytes` from one place to another. They begin with the
+ * step, and nothing waits at its end. */
+static void pass_waiting(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
+			 uint64_t bytes)
+{
+	const int32_t levels = zr_sums_waiting(l->f);
+	if (levels)
+		zr_low_move_parts(l, from, to, levels, bytes, 0);
+}
+
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read
- * ahead. */
+ * ahead. All ranks have buffers of one size, whatever they own. */
 static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 			struct zr_operand sum)
 {
 	const int64_t blocks = zr_fewer(l->own.per, l->plan->staging.blocks);
-	const uint64_t step = fp32_bytes(blocks);
-	struct zr_operand pair = l->staging;
+	const uint64_t step = fp32_bytes(blocks), levels = (uint64_t)zr_sums_waiting(l->f);
+	struct zr_operand pair = l->staging, waiting = zr_none();
 	if (!pair.buffer)
 		pair = zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
+	if (levels)
+		waiting = zr_low_buffer(l, ZR_R_STAGING, levels * step, ZR_PAGE);
 
 	int64_t first = l->own.first;
 	struct zr_operand here = zr_operand_part(pair, 0, step);
@@ -207,23 +240,32 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_r
 	for (uint64_t at = 0; at < sum.bytes; at += step, first += blocks) {
 		uint64_t now = zr_min(sum.bytes - at, step);
 		struct zr_operand part = zr_operand_part(here, 0, now), next = other;
+		struct addition a = { .first = first, .n = (int64_t)(now / fp32_bytes(1)) };
+		struct zr_operand kept = waiting_sums(l, u, first, a.n);
 		if (!stores(l))
 			read_sum(l, sum, at + now, other);
-		add_range(l, u, x, first, (int64_t)(now / fp32_bytes(1)), part);
+		a.sum = part;
+		a.waiting = zr_operand_part(waiting, 0, levels * now);
+		if (!l->store)
+			pass_waiting(l, kept, a.waiting, now);
+		add_range(l, u, x, &a);
+		if (!l->last)
+			pass_waiting(l, a.waiting, kept, now);
 		zr_low_move(l, part, zr_operand_part(sum, at, now), 0);
 		other = here;
 		here = next;
 	}
 
 	zr_low_keep(l, &pair);
+	zr_low_keep(l, &waiting);
 }
 
-/* Room for a contribution of 16 bits in fp32. */
-static void widen(struct zr_lowering *l)
+static void add_whole(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
+		      struct zr_operand sum)
 {
-	int bounce = sums_on_host(l) && !l->f->device_info.host_ops;
-	if (contribution_type(l) != ZR_F32)
-		l->wide = message(l, bounce, fp32_bytes(l->own.per));
+	struct addition a = { .first = l->own.first, .n = l->own.n, .sum = sum };
+	a.waiting = waiting_sums(l, u, a.first, a.n);
+	add_range(l, u, x, &a);
 }
 
 /* All contributions to what this rank owns of a unit, or of its slice. */
@@ -235,7 +277,6 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 		l->own = l->slice;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
-	widen(l);
 
 	struct zr_operand sum = owned_sum(l, u, l->own.first - whole->first, fp32_bytes(l->own.n));
 	if (l->f->peers)
@@ -243,11 +284,10 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
 		add_on_disk(l, u, x, sum);
 	else
-		add_range(l, u, x, l->own.first, l->own.n, sum);
+		add_whole(l, u, x, sum);
 
 	/* also by a rank that owns nothing of it */
 	zr_low_keep(l, &sum);
-	zr_low_keep(l, &l->wide);
 	if (l->f->peers)
 		zr_low_keep(l, &x->send);
 	else
@@ -341,13 +381,18 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
  * sends. */
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
-	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
-	if (!l->store)
-		sum = zr_operand_part(sum, 0, from.bytes);
-	struct zr_instr of = {
-		.dtype = ZR_F32, .from = ZR_F32, .number = 1, .flags = l->store ? ZR_F_STORE : 0
-	};
-	accumulate(l, u, of, from, sum, 0, l->f->layout.unit[u].blocks);
+	struct addition a = { .n = l->f->layout.unit[u].blocks,
+			      .from = gradient(l, u),
+			      .others = zr_none(),
+			      .sum = local_sum(l, u),
+			      .waiting = zr_none() };
+	struct zr_instr of = { .dtype = ZR_F32, .from = ZR_F32, .number = 1, .group = 1 };
+	a.begins = l->store;
+	if (a.begins)
+		of.flags = ZR_F_STORE;
+	else
+		a.sum = zr_operand_part(a.sum, 0, a.from.bytes);
+	accumulate(l, u, of, &a);
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */

@@ -36,6 +36,7 @@ enum zr_store {
 	R(GRAD_BUFFER, "gradient buffers") /* a micro-batch's gradients on their way to the sum */ \
 	R(PARTS, "parts of gradients")     /* and of those that come in parts the parts so far */  \
 	R(LOCAL, "local gradients")        /* this rank's sums, with reduction = local */          \
+	R(WAITING, "partial sums")         /* of trees over several micro-batches */               \
 	R(GATHER, "gathered parameters")   /* of units that are split */                           \
 	R(STATE, "optimizer state")                                                                \
 	R(ACT, "activations")                                                                      \
@@ -100,6 +101,8 @@ struct zr_unit_memory {
 		};
 	};
 	struct zr_spot local; /* whole, with reduction = local */
+	/* sums of the own blocks that wait for the other half of a tree, level by level */
+	struct zr_spot waiting;
 	struct zr_spot parts; /* whole, of a gradient that comes in parts */
 	int64_t part;         /* blocks of one; 0: it comes whole */
 };

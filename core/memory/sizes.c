@@ -104,6 +104,7 @@ static void place_gradient(const struct zr_setup_facts *f, struct zr_plan *p, in
 		m->parts = take(p, ZR_R_PARTS, whole, ZR_F32);
 	if (zr_sums_locally(f))
 		m->local = take(p, ZR_R_LOCAL, whole, ZR_F32);
+	m->waiting = take(p, ZR_R_WAITING, m->own.per * zr_sums_waiting(f), ZR_F32);
 }
 
 static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)

@@ -59,6 +59,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 		[ZR_R_STATE] = "state",
 		[ZR_R_ACT_OFFLOADED] = "activation",
 		[ZR_R_PARTS] = "parts",
+		[ZR_R_WAITING] = "partials",
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];

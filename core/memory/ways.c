@@ -13,7 +13,8 @@
 static int adds_in_comm(const struct zr_setup_facts *f)
 {
 	int once = f->train->reduction == ZR_REDUCE_LOCAL || f->batch.accumulation == 1;
-	return f->process.world > 1 && !f->peers && once && f->types.comm_dtype == ZR_F32;
+	return f->process.world > 1 && !f->peers && once && f->types.comm_dtype == ZR_F32 &&
+	       f->train->sum_group == 1;
 }
 
 /* What adds in an order of its own in a section's comm, or NULL. needs: what must change before
@@ -58,7 +59,7 @@ static void choose_ways(const struct zr_setup_facts *f, struct zr_plan *p)
 	p->scatter = f->mode != ZR_MODE_SAMPLE && adds_in_comm(f);
 	p->stored_directly = leaves && !zr_comm_on_host(f) && f->types.comm_dtype == ZR_F32 &&
 			     p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
-			     (f->process.world == 1 || p->scatter);
+			     f->train->sum_group == 1 && (f->process.world == 1 || p->scatter);
 }
 
 /* That of the section [offload.X], if it is there. */
@@ -82,7 +83,7 @@ static int store_whole(const struct zr_setup *s, int sums)
 static void store_gradients(const struct zr_setup *s, struct zr_region *r, int sums)
 {
 	int store = store_or(&s->facts, ZR_STORE_GRADIENT, sums);
-	r[ZR_R_PARTS].store = r[ZR_R_GRAD].store = store;
+	r[ZR_R_PARTS].store = r[ZR_R_WAITING].store = r[ZR_R_GRAD].store = store;
 	/* an update takes them at once */
 	if (s->programs.recorded[ZR_PROG_LAST_MICRO].own_sums && zr_on_disk(&s->facts, store))
 		r[ZR_R_GRAD].store = sums;

@@ -15,6 +15,7 @@
 #define DISPATCH 1e-6 /* seconds that the executor takes for an instruction */
 /* what AdamW touches of a parameter: its gradient, and both ways its master, m and v */
 #define ADAMW_BYTES 28.0
+#define FOLD_BYTES  12.0 /* per element of one contribution in fp32 */
 
 /* Elements of parameters come from memory: the rate is that of so many, whatever the caches hold.
  */
@@ -29,10 +30,7 @@ struct costs {
 	float **dparam;
 	const float **persistent; /* NULL: no tensor of the model has any */
 	uint8_t *accumulate;
-	int64_t added; /* blocks of the last sum, */
-	int added_flags;
-	double added_seconds; /* and what it takes */
-	int both_ways;        /* the program reads and writes stores */
+	int both_ways; /* the program reads and writes stores */
 };
 
 /* An address at which nothing lies, far from the others. */
@@ -342,24 +340,17 @@ static double optimize(struct costs *c, const struct zr_instr *i)
 	return narrow ? s : s * (double)touched(c, i) / (n * ADAMW_BYTES);
 }
 
-/* One contribution after the other. In place there are instructions for each, nearly all alike. */
+/* All contributions in one pass over them and the sum, by the bytes of a fold of one. */
 static double accumulate(struct costs *c, const struct zr_instr *i)
 {
-	const double n = (double)i->blocks * ZR_BLOCK, ranks = i->number;
-	const double cast = i->from == ZR_F32 ? 0 : zr_dtype_bytes(i->from) + 4;
-	const double add = 12 - (i->flags & ZR_F_STORE ? 4 / ranks : 0);
-
-	if (c->added == i->blocks && c->added_flags == i->flags && i->number == 1)
-		return c->added_seconds;
+	const double n = (double)i->blocks * ZR_BLOCK;
+	const double bytes =
+		(double)i->number * zr_dtype_bytes(i->from) + (i->flags & ZR_F_STORE ? 4 : 8);
 
 	double s = c->s->facts.device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
 	if (s > 0)
-		s = s + touches(c, i, n * cast);
-	else
-		s = touches(c, i, n * (add + cast));
-	c->added = i->blocks;
-	c->added_flags = i->flags;
-	return c->added_seconds = ranks * s;
+		return s * (bytes + (i->flags & ZR_F_STORE ? 4 : 0)) / FOLD_BYTES;
+	return touches(c, i, n * bytes);
 }
 
 /* As five iterations of Newton and Schulz on a matrix take (Jordan 2024). */

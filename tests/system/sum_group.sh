@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# [train] sum_group: gradients added as balanced trees. I1 over stages, ranks, tiers and comms, whether a tree is one
+# micro-batch's or goes on over several; what is refused; what it adds to the plan (I2).
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/pairwise.sh"
+. "$ZR_SRCDIR/tests/lib/tiers.sh"
+
+eight=(-o train.train_batch_size=8)
+of() { echo "-o train.sum_group=$1"; }
+
+declare -A want
+for p in fp32 bf16 fp16; do
+	for g in 1 2 4 8; do
+		want[$p$g]=$(digest $p fp32 none none none stage0 1 keep auto auto 1 "${eight[@]}" $(of $g))
+	done
+	like "$p: trees of two train" "${want[${p}2]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+	ok "$p: trees of two are another order than one after the other" test "${want[${p}2]}" != "${want[${p}1]}"
+	ok "$p: and trees of four are another one" test "${want[${p}4]}" != "${want[${p}2]}"
+done
+is 'fp32: two trees of four are one of eight' "${want[fp324]}" "${want[fp328]}"
+
+# Of all that pairwise chooses every third, with each size of a tree in turns.
+turn=0
+while read -r p m o g q z w rest <&3; do
+	turn=$((turn + 1))
+	[ $((turn % 3)) = 1 ] || continue
+	[ "$z$w" != mics6 ] || w=4
+	size=$((2 << turn / 3 % 3))
+	is "I1 $p, trees of $size: optimizer $o, gradient $g, param $q, $z, $w ranks" \
+		"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${eight[@]}" $(of $size))" "${want[$p$size]}"
+done 3< <(WORLDS='1 2 4' product | pairwise)
+is 'I1: eight ranks, trees of two' "$(digest bf16 fp32 none none none stage2 8 keep auto auto 1 "${eight[@]}" $(of 2))" "${want[bf162]}"
+is 'I1: eight ranks, one tree' "$(digest fp16 fp32 none none none stage3 8 keep auto auto 1 "${eight[@]}" $(of 8))" "${want[fp168]}"
+is 'I1: sums on disk, gradients in parts' "$(digest bf16 fp32 nvme nvme none stage3 2 keep tiny auto 1 "${eight[@]}" $(of 8) \
+	-o train.gradient_part_size=4096)" "${want[bf168]}"
+
+build devcomm
+for g in 2 8; do
+	is "I1: trees of $g over a comm that copies" "$(digest bf16 fp32 none none none stage2 4 keep auto auto 1 "${eight[@]}" $(of $g) \
+		-o comm.plugin="$scratch/devcomm.so")" "${want[bf16$g]}"
+	is "I1: trees of $g in fp32 over a comm that copies" "$(digest fp32 fp32 cpu none none stage1 4 keep auto auto 1 "${eight[@]}" \
+		$(of $g) -o comm.plugin="$scratch/devcomm.so")" "${want[fp32$g]}"
+done
+
+# ---- going on: the number of ranks may change, the order of sums may not ----
+run=$scratch/kept
+go() { # go RANKS STEPS OPTION...; resume: goes on
+	"$ZEROTH" train -n "$1" ${resume:+--resume auto} "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$run" -o train.steps="$2" \
+		-o train.eval_every=0 -o device.threads=1 -o checkpoint.every=2 "${eight[@]}" -o train.gradient_clipping=0 "${@:3}" \
+		> "$scratch/out" 2>&1
+	tail -n 1 "$scratch/out"
+}
+whole=$(go 1 4 $(of 4))
+rm -rf "$run"
+go 4 2 $(of 4) > /dev/null
+is 'I1, I6: a run of four ranks goes on with one, whose tree takes four micro-batches' "$(resume=yes go 1 4 $(of 4))" "$whole"
+rm -rf "$run"
+go 2 2 $(of 4) > /dev/null
+resume=yes go 2 4 $(of 2) > /dev/null
+like 'I7: going on with another order of sums says so' "$(tr '\n' ' ' < "$scratch/out")" 'train\.sum_group'
+
+# ---- refusals ----
+refused() { like "I7: $1" "$(digest fp32 fp32 none none none stage0 "$2" keep auto auto 1 "${eight[@]}" "${@:4}")" "$3"; }
+refused 'no power of two' 2 'sum_group = 3: it must be a power of two' $(of 3)
+refused 'more than the micro-batches of a step' 2 'sum_group = 16: it must divide the 8 micro-batches' $(of 16)
+refused 'neither divides the ranks nor they it' 3 'sum_group = 2: it must divide the number of ranks, 3, or be a multiple' $(of 2) \
+	-o train.train_batch_size=12
+refused 'sums of each rank first' 2 'sum_group = 2: reduction = local adds in another order' $(of 2) -o train.reduction=local
+
+# ---- the plan ----
+plan() { # plan RANKS OPTION...: bytes of partial sums
+	"$ZEROTH" plan -n "$1" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" "${eight[@]}" --json "${@:2}" |
+		grep -oE '"partial sums": *[0-9]+' | grep -oE '[0-9]+$'
+}
+is 'I2: a rank alone keeps three partial sums for trees of eight' "$(plan 1 $(of 8))" "$((3 * $(plan 1 $(of 2))))"
+is 'I2: as many ranks as leaves keep none' "$(plan 8 $(of 8))" ''
+
+done_testing
