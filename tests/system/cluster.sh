@@ -18,6 +18,8 @@ every = 50
 log_every = 1
 INI
 one_process
+few=(-o train.steps=8) # where nothing is done to it
+few_steps=$("$ZEROTH" train tiny.ini -o run.dir=few -o train.eval_every=0 "${few[@]}" 2>&1 | grep '^digest:')
 host=(-o comm.plugin=tcp -o train.eval_every=0) # a comm that every machine has
 
 mkdir bin
@@ -100,16 +102,16 @@ exec "${@:2}"
 SH
 export PORT=$((20000 + $$ % 10000)) ZEROTH_TOKEN=secret
 for machine in 1 0; do
-	MACHINE=$machine bash "$cluster/torchrun.sh" 127.0.0.1 tiny.ini "${host[@]}" > out.$machine 2>&1 &
+	MACHINE=$machine bash "$cluster/torchrun.sh" 127.0.0.1 tiny.ini "${host[@]}" "${few[@]}" > out.$machine 2>&1 &
 done
 wait
 cp out.0 out
-is 'I1: torchrun.sh' "$(digest)" "$one"
+is 'I1: torchrun.sh' "$(digest)" "$few_steps"
 
 # ---- Kubernetes ----
 # what a container runs, and its variables
 awk '/^ *- \|$/ { on = 1; next } on && /^        [a-z]/ { exit } on' "$cluster/kubernetes.yaml" |
-	sed 's|/conf/train.ini|tiny.ini|; s|/shared/|pods/|; s|comm.plugin=nccl|comm.plugin=tcp|' > pod.sh
+	sed 's|/conf/train.ini|tiny.ini|; s|/shared/|pods/|; s|comm.plugin=nccl|comm.plugin=tcp -o train.steps=8|' > pod.sh
 value() { sed -n "/name: $1\$/{n;s/.*value: \"*\([^\"]*\)\"*\$/\1/p}" "$cluster/kubernetes.yaml"; }
 pods=$(value WORLD_SIZE)
 is 'as many pods as ranks' "$(sed -n 's/^ *\(completions\|parallelism\): //p' "$cluster/kubernetes.yaml" | xargs)" "$pods $pods"
@@ -119,7 +121,7 @@ for ((pod = pods - 1; pod >= 0; pod--)); do
 done
 wait
 cp pod.0 out
-is 'I1: kubernetes.yaml' "$(digest)" "$one"
+is 'I1: kubernetes.yaml' "$(digest)" "$few_steps"
 
 # ---- ssh ----
 player ssh <<'SH'
@@ -128,16 +130,16 @@ player ssh <<'SH'
 shift 3
 exec sh -c "$*"
 SH
-bash "$cluster/ssh.sh" a,b tiny.ini -o boot.address=127.0.0.1 -o train.eval_every=0 > out 2>&1
-is 'I1: ssh.sh' "$(digest)" "$one"
+bash "$cluster/ssh.sh" a,b tiny.ini -o boot.address=127.0.0.1 -o train.eval_every=0 "${few[@]}" > out 2>&1
+is 'I1: ssh.sh' "$(digest)" "$few_steps"
 
 # ---- MPI ----
 if [ -n "$MPIRUN" ] && [ -e "$ZEROTH_PLUGIN_PATH/comm/mpi.so" ]; then
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 	echo 'localhost slots=2' > hostfile
 	ln -s "$(command -v "$MPIRUN")" bin/mpirun
-	bash "$cluster/mpirun.sh" hostfile tiny.ini -o train.eval_every=0 > out 2>&1
-	is 'I1: mpirun.sh' "$(digest)" "$one"
+	bash "$cluster/mpirun.sh" hostfile tiny.ini -o train.eval_every=0 "${few[@]}" > out 2>&1
+	is 'I1: mpirun.sh' "$(digest)" "$few_steps"
 else
 	skip 'I1: mpirun.sh' 'needs mpirun, and comm/mpi'
 fi

@@ -9,7 +9,7 @@
 
 why=$(no_hosts)
 [ -z "$why" ] || skip_all "$why"
-make_hosts 3 > "$scratch/why" 2>&1 || skip_all "network namespaces are not allowed here: $(head -n 1 "$scratch/why")"
+make_hosts 5 > "$scratch/why" 2>&1 || skip_all "network namespaces are not allowed here: $(head -n 1 "$scratch/why")"
 cd "$scratch" || exit 99
 unset MASTER_ADDR MASTER_PORT ZEROTH_TOKEN RANK WORLD_SIZE
 
@@ -19,27 +19,41 @@ threads = 1
 INI
 one_process
 
-# over NAME PER_HOST OPTION...: a training over the hosts, in the background; process[RANK], output in NAME.RANK. Rank 0's
-# machine is $master; host N has the file names.N, if that is there, as its /etc/hosts.
-master=$net.2
+# over NAME PER_HOST OPTION...: a training over $count hosts from $first on, in the background; process[RANK], output in
+# NAME.RANK. Rank 0's machine is $master; host N has the file names.N, if that is there, as its /etc/hosts.
+first=0 count=3 master=$net.2
 over() {
 	local name=$1 per=$2 rank host world
-	world=$((per * ${#hosts[@]}))
+	world=$((per * count))
 	process=()
 	for ((rank = world - 1; rank >= 0; rank--)); do
-		host=$((rank / per))
+		host=$((first + rank / per))
 		(on_host $host env RANK=$rank WORLD_SIZE=$world LOCAL_RANK=$((rank % per)) LOCAL_WORLD_SIZE=$per MASTER_ADDR="$master" MASTER_PORT=29500 \
-			sh -c '[ ! -e names.$0 ] || mount --bind names.$0 /etc/hosts; exec "$@"' $host "$ZEROTH" train tiny.ini -o run.dir="$name" -o boot.plugin=env -o boot.timeout=60 -o comm.plugin=tcp -o train.eval_every=0 "${@:3}") > "$name.$rank" 2>&1 &
+			sh -c '[ ! -e names.$0 ] || mount --bind names.$0 /etc/hosts; exec "$@"' $host "$ZEROTH" train "$scratch/tiny.ini" -o run.dir="$name" -o boot.plugin=env -o boot.timeout=60 -o comm.plugin=tcp -o train.eval_every=0 "${@:3}") > "$name.$rank" 2>&1 &
 		process[$rank]=$!
 	done
 }
 same() { # NAME PER_HOST OPTION...
 	over run "${@:2}"
-	wait
+	wait ${process[@]}
 	is "I1: $1" "$(grep '^digest:' run.0)" "$one"
 	[ "$(grep '^digest:' run.0)" = "$one" ] || note "$(tail -qn 3 run.*)"
 	rm -rf run run.*
 }
+# A cable is out for a while: TCP sends again.
+cut() {
+	first=3 count=2 master=$net.5
+	"$ZEROTH" train "$scratch/tiny.ini" -o run.dir=long -o train.eval_every=0 -o train.steps=40 > long.out 2>&1
+	over cut 1 -o train.steps=40 -o run.log_every=1
+	await ${process[0]} grep -q '^step 1/' cut.0
+	link_of 4 down
+	sleep 5
+	link_of 4 up
+	wait ${process[@]}
+	is 'I1: a cable that is out for 5 s' "$(grep '^digest:' cut.0)" "$(grep '^digest:' long.out || echo no digest)"
+}
+beside cut
+
 for stage in stage0 stage1 stage2 stage3; do same "three hosts, $stage" 1 -o zero.plugin=$stage; done
 for stage in stage3 hpz mics; do same "2 ranks on each of three hosts, $stage" 2 -o zero.plugin=$stage; done
 
@@ -58,7 +72,7 @@ same '... or to loopback first' 2
 rm names.*
 master=localhost
 over lost 1 -o boot.timeout=2
-wait
+wait ${process[@]}
 like 'where each machine reaches itself, what to do is said' "$(tail -n 1 lost.1)" \
 	'timeout: waited . s for rank 0 at localhost, port 29500: .*; each machine reaches itself there: MASTER_ADDR or \[boot\] address says how'
 like '... and rank 0 says where it listens' "$(cat lost.0)" 'localhost leads to this machine alone, .* on port 29500 of all interfaces; \[boot\] interface'
@@ -69,7 +83,7 @@ loopback() { # OPTION...: bytes that went through the loopback device of the fir
 	local before
 	before=$(on_host_0 cat /sys/class/net/lo/statistics/tx_bytes)
 	over run 2 -o zero.plugin=stage0 "$@"
-	wait
+	wait ${process[@]}
 	echo $(($(on_host_0 cat /sys/class/net/lo/statistics/tx_bytes) - before))
 	rm -rf run run.*
 }
@@ -77,15 +91,6 @@ on_host_0() { (on_host 0 "$@"); }
 sent=$(loopback -o comm.cross_read=off)
 read=$(loopback -o comm.cross_read=auto)
 ok 'ranks of a host read what is large' test "$sent" -gt 100000 -a $((2 * read)) -lt "$sent"
-
-# A cable is out for a while: TCP sends again.
-over cut 1 -o train.steps=4 -o run.log_every=1
-await ${process[0]} grep -q '^step 1/' cut.0
-link_of 1 down
-sleep 5
-link_of 1 up
-wait
-is 'I1: a cable that is out for 5 s' "$(grep '^digest:' cut.0)" "$one"
 
 over gone 1 -o train.steps=1000000 -o run.log_every=1 -o comm.timeout=5
 await ${process[0]} grep -q '^step 2/' gone.0
@@ -101,16 +106,15 @@ kill -KILL ${process[1]}
 wait ${process[0]} ${process[2]}
 is 'I5: a rank that is killed is named by the others' \
 	"$(grep -hc 'zeroth: .*rank 1 has ended, or its connection was cut' dies.0 dies.2 | xargs)" '1 1'
-wait
 
 # Two trainings on one port of a machine.
 over first 1 -o train.steps=1000000 -o run.log_every=1
-first=(${process[@]})
+firsts=(${process[@]})
 await ${process[0]} grep -q '^step 1/' first.0
 over second 1 -o boot.timeout=5
 wait ${process[@]}
 like 'a second training on the port is refused' "$(tail -n 1 second.0)" 'port 29500 of .* is in use, perhaps by another training'
-kill -TERM ${first[@]}
-wait
+kill -TERM ${firsts[@]}
+wait ${firsts[@]}
 like 'and the first one goes on until it is asked to end' "$(grep -o '^interrupted after [0-9]* steps' first.0)" '^interrupted after [0-9]+ steps'
 done_testing

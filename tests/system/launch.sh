@@ -34,6 +34,75 @@ launch() {
 }
 digest() { grep '^digest:' out || tail -n 3 log; }
 
+"$ZEROTH" train tiny.ini -o run.dir=long -o train.eval_every=0 -o train.steps=40 > long.out 2>&1 || exit 99
+long=$(grep '^digest:' long.out)
+ranks_of() { children "$(children "$(cat "$1.pid")")"; } # HOST: its agent is the shell, its supervisor the agent's child
+
+# ---- machines of their own ----
+cat > netns <<'SH'
+#!/bin/bash
+echo $$ > "$SHELLS/$1.pid"
+exec ip netns exec "$1" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$@"
+SH
+chmod 755 netns
+
+# Names that the machines know: of the first one to the others.
+over() {
+	timeout -s KILL 180 "$ZEROTH" launch --hosts "$list" --through "$scratch/netns" "$scratch/tiny.ini" -o run.dir=run -o train.eval_every=0 \
+		-o boot.address="$net.2" "$@" > out 2> log
+}
+cut_off() {
+	export SHELLS=$PWD
+	over -o train.steps=40 -o checkpoint.every=5 -o run.log_every=1 -o comm.timeout=5 --restarts 3 --min-ranks 2 &
+	local launcher=$!
+	await $launcher grep -q '^step 7/' out
+	link_of 2 down
+	kill -STOP $(cat "${hosts[2]}.pid") $(children "$(cat "${hosts[2]}.pid")") $(ranks_of "${hosts[2]}")
+	wait $launcher
+	is 'I6: a machine that is cut off and hangs: exit code' "$?" 0
+	is 'I1: ... and the digest' "$(digest)" "$long"
+	like '... and it is named' "$(grep -o '^zeroth: restart 1 of 3: .*' log)" 'rank 2|it did not end its ranks'
+	kill -KILL $(cat ./*.pid) 2> killed
+}
+why=$(no_hosts)
+[ -z "$why" ] && { make_hosts 3 > why 2>&1 || why="network namespaces are not allowed here: $(head -n 1 why)"; }
+if [ -n "$why" ]; then
+	skip 'three machines' "$why"
+else
+	list=$(IFS=,; echo "${hosts[*]}")
+	for stage in stage1 stage3; do
+		rm -rf run
+		over -o zero.plugin=$stage -n 2
+		is "I1: three machines, 2 ranks each, $stage" "$(digest)" "$one"
+	done
+	beside cut_off
+fi
+
+# ---- restarts ----
+# again NAME HURT WHY HOSTS [argument]...: the training goes on after HURT, and says why
+again() {
+	export SHELLS=$PWD
+	"$ZEROTH" launch --hosts "$4" --through "$scratch/shell" --restarts 2 "$scratch/tiny.ini" -o run.dir=run -o train.eval_every=0 \
+		-o boot.address=127.0.0.1 -o run.log_every=1 -o train.steps=40 -o checkpoint.every=5 "${@:5}" > out 2> log &
+	local launcher=$!
+	await $launcher grep -q '^step 7/' out
+	$2
+	wait $launcher
+	is "I6: $1: exit code" "$?" 0
+	is "I1: $1: the digest" "$(digest)" "$long"
+	like "... and why it begins again, $1" "$(cat log)" "$3"
+}
+kill_rank() { kill -KILL "$(ranks_of b | head -n 1)"; }
+kill_first() { kill -KILL "$(cat a.pid)"; }
+kill_second() { kill -KILL "$(cat b.pid)"; }
+beside again 'a rank is killed' kill_rank \
+	'^zeroth: restart 1 of 2: b: rank 2 was killed by SIGKILL .*; goes on from step [0-9]+ with 4 ranks in 1 s$' a:2,b:2
+beside again 'a machine is gone for a moment' kill_second 'b: it has gone: .*; goes on from step [0-9]+ with 2 ranks in' a,b
+beside again 'a machine is gone, and fewer ranks may do' kill_second 'b: it has gone: .*; goes on from step [0-9]+ with 2 ranks in' \
+	a:2,b:2 --min-ranks 1
+beside again 'the first machine is gone' kill_first 'a: it has gone: .*; goes on from step [0-9]+ with 2 ranks in' a:2,b:2 --min-ranks 1
+
+# ---- the same bits ----
 for what in 'a,b 1 stage3' 'a:2,b 1 stage2' 'a,b,c 1 hpz' 'a,b 2 stage0'; do
 	read -r hosts n stage <<< "$what"
 	launch "$hosts" -n "$n" -o zero.plugin="$stage"
@@ -99,7 +168,6 @@ start() {
 	launcher=$!
 	await $launcher grep -q '^step 2/' out
 }
-ranks_of() { children "$(children "$(cat "$1.pid")")"; } # HOST: its agent is the shell, its supervisor the agent's child
 all_gone() { [ -z "$(running $(cat ./*.pid))" ]; }
 
 start a:2,b:2
@@ -130,66 +198,4 @@ wait $launcher
 await $$ all_gone
 is 'I5: the launcher is killed: all ranks end' "$(running $ranks)" ''
 like '... after a checkpoint' "$(ls run/checkpoints 2>&1)" '^step'
-
-# ---- restarts ----
-# again NAME HOSTS [argument]...: the training goes on after what `hurt` does to it
-again() {
-	rm -rf run out log
-	"$ZEROTH" launch --hosts "$2" --through "$PWD/shell" --restarts 2 tiny.ini -o run.dir=run -o train.eval_every=0 \
-		-o boot.address=127.0.0.1 -o run.log_every=1 -o train.steps=40 -o checkpoint.every=5 "${@:3}" > out 2> log &
-	launcher=$!
-	await $launcher grep -q '^step 7/' out
-	hurt
-	wait $launcher
-	is "I6: $1: exit code" "$?" 0
-	is "I1: $1: the digest" "$(digest)" "$long"
-}
-"$ZEROTH" train tiny.ini -o run.dir=long -o train.eval_every=0 -o train.steps=40 > long.out 2>&1 || exit 99
-long=$(grep '^digest:' long.out)
-
-hurt() { kill -KILL "$(ranks_of b | head -n 1)"; }
-again 'a rank is killed' a:2,b:2
-like '... and it is said where it goes on' "$(cat log)" '^zeroth: restart 1 of 2: b: rank 2 was killed by SIGKILL .*; goes on from step [0-9]+ with 4 ranks in 1 s$'
-hurt() { kill -KILL "$(cat b.pid)"; }
-again 'a machine is gone for a moment' a,b
-again 'a machine is gone, and fewer ranks may do' a:2,b:2 --min-ranks 1
-like '... on the others' "$(cat log)" 'b: it has gone: .*; goes on from step [0-9]+ with 2 ranks in'
-hurt() { kill -KILL "$(cat a.pid)"; }
-again 'the first machine is gone' a:2,b:2 --min-ranks 1
-
-# ---- machines of their own ----
-why=$(no_hosts)
-[ -z "$why" ] && { make_hosts 3 > why 2>&1 || why="network namespaces are not allowed here: $(head -n 1 why)"; }
-if [ -n "$why" ]; then
-	skip 'three machines' "$why"
-	done_testing
-	exit
-fi
-cat > netns <<'SH'
-#!/bin/bash
-echo $$ > "$SHELLS/$1.pid"
-exec ip netns exec "$1" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$@"
-SH
-chmod 755 netns
-list=$(IFS=,; echo "${hosts[*]}")
-
-# Names that the machines know: of the first one to the others.
-over() { timeout -s KILL 180 "$ZEROTH" launch --hosts "$list" --through "$PWD/netns" tiny.ini -o run.dir=run -o boot.address="$net.2" "$@"; }
-for stage in stage1 stage3; do
-	rm -rf run
-	over -o zero.plugin=$stage -o train.eval_every=0 -n 2 > out 2> log
-	is "I1: three machines, 2 ranks each, $stage" "$(digest)" "$one"
-done
-
-rm -rf run out log
-over -o train.eval_every=0 -o train.steps=40 -o checkpoint.every=5 -o run.log_every=1 -o comm.timeout=5 --restarts 3 --min-ranks 2 > out 2> log &
-launcher=$!
-await $launcher grep -q '^step 7/' out
-link_of 2 down
-kill -STOP $(cat "${hosts[2]}.pid") $(children "$(cat "${hosts[2]}.pid")") $(ranks_of "${hosts[2]}")
-wait $launcher
-is 'I6: a machine that is cut off and hangs: exit code' "$?" 0
-is 'I1: ... and the digest' "$(digest)" "$long"
-like '... and it is named' "$(grep -o '^zeroth: restart 1 of 3: .*' log)" 'rank 2|it did not end its ranks'
-kill -KILL $(cat ./*.pid) 2> killed
 done_testing
