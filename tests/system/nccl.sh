@@ -13,18 +13,34 @@ threads = 1
 INI
 double=$ZR_BUILDDIR/tests/doubles/.libs/nccl_double.so
 
-# ---- operations on memory of GPUs ------------------------------------------------
 export COMM=../tests/doubles/.libs/nccl_double BOOT=boot/env
+
+# ---- operations on memory of the host --------------------------------------------
+fails() { like "$1" "$(ranks_of 3 3 "$2")" "$3"; }
+op7='barrier over the world \(step 1, op 7\)'
+beside fails "I5: a timeout names the missing rank and where it was seen" late \
+	"rank [02]: good: timeout: $op7 of rank [02] waited [0-9.]+ s for rank 1 \\(last seen in barrier over the world \\(step 1, op 0\\)\\)\$"
+beside fails "I5: nobody waits for a rank that has left" leave "rank [02]: good: rank 1 has left; $op7 waits for it"
+beside fails "I5: differing operations are named with both ranks" differ 'rank [0-2]: good: ranks differ in the number of elements: rank [01] calls all_reduce over the world \(step 1, op 3\) of [56] f32 in 1 segment, rank [12] calls all_reduce .* of [56] f32 in 1 segment; all others call what rank [02] calls'
+beside fails 'I5: a pair that exchanges other counts than it expects' counts \
+	'rank 1: good: ranks differ in what they exchange: rank 0 sends 5 u8 to rank 2, which expects 6, in exchange over the world \(step 1, op 3\)'
+aborts() { is "$1" "$(ranks_of 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
+beside aborts "I5: an abort ends all ranks with its reason"
+beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
+beside good "the same with 3 ranks on one node" 3 3
+beside good "the same with 6 ranks on nodes of three" 6 3
+
+# ---- operations on memory of GPUs ------------------------------------------------
 on_device() { ZR_DOUBLE_MEMORY=device good "$@"; }
 beside on_device "every kind over nodes and the world, on GPUs; 64 tickets" 4 2 device
 beside on_device "the same with 3 ranks on one node" 3 3 device
 beside on_device "the same with sums by NCCL, as near as sums of 4 can be" 4 2 device nccl
-unset COMM BOOT
 same_gpu() {
-	out=$(COMM=../tests/doubles/.libs/nccl_double BOOT=boot/env ZR_DOUBLE_GPU=0000:01:00.0 ranks_of 2 2 kinds)
+	out=$(ZR_DOUBLE_GPU=0000:01:00.0 ranks_of 2 2 kinds)
 	like 'two ranks on one GPU are refused by name' "$out" '^ranks 0 and 1 have the same GPU 0000:01:00.0, which NCCL refuses'
 }
 beside same_gpu
+unset COMM BOOT
 
 # ---- trainings -------------------------------------------------------------------
 one_process
@@ -33,7 +49,7 @@ on_cards=(-o device.plugin="$cards" -o device.memory=64M)
 is 'one process with the double of cards' "$(digest_of card.out)" "$one"
 same() { # NAME DIGEST RANKS PER_NODE OPTION...
 	all trains "$3" "$4" "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double" \
-		-o comm.host.plugin=tcp -o train.eval_every=0 "${@:5}"
+		-o train.eval_every=0 "${@:5}"
 	is "$1" "$(digest_of trains.0)" "$2"
 	[ "$(digest_of trains.0)" = "$2" ] || note "$(tail -n 3 trains.*)"
 }
@@ -43,7 +59,42 @@ done
 beside same "I1: 3 ranks, stage3" "$one" 3 3 -o zero.plugin=stage3
 beside same "I1: 4 ranks on 2 nodes, hpz" "$one" 4 2 -o zero.plugin=hpz
 beside same "I1: 4 ranks on 2 nodes, mics" "$one" 4 2 -o zero.plugin=mics
+beside same "I1: beside a comm of host memory" "$one" 2 2 -o zero.plugin=stage2 -o comm.host.plugin=tcp
 local=(-o train.reduction=local)
 "$ZEROTH" train tiny.ini -n 2 -o run.dir=local "${local[@]}" -o train.eval_every=0 > local.out 2>&1
 beside same "I1: comm/nccl adds for 2 ranks" "$(digest_of local.out)" 2 2 "${local[@]}"
+received() {
+	all trains 2 1 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double" "${local[@]}"
+	like "I2: a rank receives what was planned" "$(tr -d ' \n' < run/summary.json | grep -o '"received_bytes_per_step":{[^}]*}')" \
+		':\{"planned":([1-9][0-9]*),"measured":\1\}$'
+}
+beside received
+
+# ---- failures --------------------------------------------------------------------
+fails_alone() {
+	mkdir taken
+	all taken 3 3 "$ZEROTH" train ../tiny.ini -o run.dir=taken -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double"
+	like 'I5: a rank that fails alone says why' "$(cat taken.0)" 'run directory taken exists already'
+	is '... and the others name it' "$(grep -hc '^zeroth: .*rank 0 stopped: .*run directory taken exists already' taken.1 taken.2 | xargs)" '1 1'
+}
+beside fails_alone
+killed() {
+	new_port
+	for r in 2 1 0; do
+		(as $r 3 3 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double" \
+			-o train.steps=100000 -o run.log_every=1 -o comm.timeout=5) > dies.$r 2>&1 &
+		process[$r]=$!
+	done
+	await ${process[0]} grep -q '^step 3/' dies.0
+	kill -KILL ${process[1]}
+	wait ${process[0]} ${process[2]}
+	is 'I5: a rank that is killed ends the others after the timeout' \
+		"$(grep -hcE 'zeroth: .*(waited .* s for rank 1|is not over after 5 s|stopped|ended)' dies.0 dies.2 | xargs)" '1 1'
+}
+beside killed
+passes() {
+	said=$("$ZEROTH" plugin check --exclude imports "$double") # the double ends the process where it is misused
+	is 'plugin check passes' "$? $(grep -A 1 '^not ok' <<< "$said")" '0 '
+}
+beside passes
 done_testing

@@ -19,15 +19,43 @@ double nn_now(void)
 
 void nn_op_text(const struct nn_pend *p, char *out, size_t room)
 {
-	snprintf(out, room, "%s of %llu bytes over the %s (step %lld, op %d, unit %d)",
-		 comm_kind_name(p->kind), (unsigned long long)p->bytes,
-		 p->group == ZR_GROUP_NODE ? "node" : "world", (long long)p->tag.step, p->tag.op,
-		 p->tag.unit);
+	char op[160];
+	comm_op_text(&p->own, p->group, op, sizeof op);
+	snprintf(out, room, "%s of %llu bytes", op, (unsigned long long)p->bytes);
 }
 
 int nn_stopped(struct zr_inst *c)
 {
 	return zr_fail(c->h, c->code, "%s", c->why);
+}
+
+/* making: what comm is to be. */
+static void abort_comm(struct zr_inst *c, ncclComm_t comm, ncclComm_t making)
+{
+	if (!comm)
+		comm = making;
+	if (!comm)
+		return;
+
+	ncclResult_t e = ncclCommAbort(comm);
+	if (e != ncclSuccess && e != ncclInProgress)
+		zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank, c->gpu,
+		       ncclGetErrorString(e));
+}
+
+/* What is on the streams ends, its results are lost. */
+void nn_abort_comms(struct zr_inst *c)
+{
+	for (int k = 0; k < NN_GROUPS; k++) {
+		struct nn_group *g = &c->group[k];
+		const int shared = k != ZR_GROUP_WORLD && g->comm == c->group[ZR_GROUP_WORLD].comm;
+		if (shared)
+			continue;
+
+		if (g->talk)
+			abort_comm(c, g->talk->comm, g->talk->making);
+		abort_comm(c, g->comm, g->making);
+	}
 }
 
 int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
@@ -41,16 +69,7 @@ int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
 	va_end(ap);
 	c->broken = 1;
 	c->code = code;
-	for (int g = 0; g < NN_GROUPS; g++) { /* what is on the stream ends, its results are lost */
-		ncclComm_t comm = c->group[g].comm;
-		if (!comm || (g != ZR_GROUP_WORLD && comm == c->group[ZR_GROUP_WORLD].comm))
-			continue;
-
-		ncclResult_t e = ncclCommAbort(comm);
-		if (e != ncclSuccess && e != ncclInProgress)
-			zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank,
-			       c->gpu, ncclGetErrorString(e));
-	}
+	nn_abort_comms(c);
 	return nn_stopped(c);
 }
 
@@ -99,35 +118,4 @@ int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call
 	return nn_stop(c, e == ncclRemoteError ? ZR_EPEER : ZR_EIO, "rank %d, GPU %d, %s%s: %s; %s",
 		       c->rank, c->gpu, call, in_op(c, op, sizeof op), ncclGetErrorString(e),
 		       ncclGetLastError(comm));
-}
-
-void nn_nap(struct zr_inst *c, long nanoseconds)
-{
-	const struct timespec nap = { 0, nanoseconds };
-	pthread_mutex_unlock(&c->lock);
-	nanosleep(&nap, NULL);
-	pthread_mutex_lock(&c->lock);
-}
-
-/* The communicator says whether a call is under way, not what the call returned: ncclCommSplit
- * returns success at once. */
-int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
-{
-	double since = nn_now();
-	if (e == ncclSuccess)
-		e = ncclInProgress;
-	while (e == ncclInProgress && !c->broken) {
-		ncclResult_t asked = ncclCommGetAsyncError(comm, &e);
-		if (asked != ncclSuccess)
-			e = asked;
-		if (e == ncclInProgress && nn_now() - since > c->o->timeout)
-			return nn_stop(c, ZR_EPEER,
-				       "rank %d, GPU %d, %s: other ranks did not come in %g s",
-				       c->rank, c->gpu, call, c->o->timeout);
-		if (e == ncclInProgress)
-			nn_nap(c, 100000);
-	}
-	if (c->broken)
-		return nn_stopped(c);
-	return nn_nccl(c, comm, e, call);
 }

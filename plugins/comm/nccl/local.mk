@@ -2,11 +2,11 @@
 #
 # comm/nccl: GPUs, through NCCL.
 # All but nccl.c, which tests/doubles/ includes.
-comm_nccl = %D%/nccl.h %D%/error.c %D%/post.c %D%/watch.c
+comm_nccl = %D%/nccl.h %D%/error.c %D%/finish.c %D%/group.c %D%/host.c %D%/move.c %D%/note.c %D%/piece.c %D%/post.c \
+	%D%/talk.c %D%/watch.c $(comm_segment) $(comm_header) $(comm_sum) plugins/cuda_missing.h
 if HAVE_NCCL
 commplugin_LTLIBRARIES += plugins/comm/nccl.la
-plugins_comm_nccl_la_SOURCES = %D%/nccl.c $(comm_nccl) \
-	$(comm_segment) plugins/cuda_missing.h
+plugins_comm_nccl_la_SOURCES = %D%/nccl.c $(comm_nccl)
 plugins_comm_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins $(CUDA_CPPFLAGS) \
 	$(NCCL_CPPFLAGS)
 plugins_comm_nccl_la_CFLAGS = $(PLUGIN_CFLAGS)

@@ -95,13 +95,16 @@ static int connect(struct zr_inst *c)
 	ncclResult_t e =
 		ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
 	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
-	if (node->size == world->size)
-		node->comm = world->comm;
-	if (rc || node->size == 1 || node->size == world->size)
+	if (!rc)
+		rc = nn_talk_open(c, world);
+	if (rc)
 		return rc;
+	if (node->size < world->size)
+		return nn_split(c, node, node->first);
 
-	e = ncclCommSplit(world->comm, node->first, node->rank, &node->comm, &config);
-	return nn_finish(c, world->comm, e, "ncclCommSplit");
+	node->comm = world->comm;
+	node->talk = world->talk;
+	return ZR_OK;
 }
 
 static int make_events(struct zr_inst *c)
@@ -140,29 +143,55 @@ static int take_groups(struct zr_inst *c)
 
 /* ---- instance -------------------------------------------------------------------- */
 
+static void end_comm(struct zr_inst *c, ncclComm_t comm)
+{
+	if (comm && !c->broken && !nn_finish(c, comm, ncclCommFinalize(comm), "ncclCommFinalize"))
+		nn_nccl(c, NULL, ncclCommDestroy(comm), "ncclCommDestroy");
+}
+
 /* Ends well if nothing is outstanding anywhere; a communicator that others hang in is aborted. */
 static void leave(struct zr_inst *c)
 {
-	ncclComm_t world = c->group[ZR_GROUP_WORLD].comm, node = c->group[ZR_GROUP_NODE].comm;
-	for (int i = 0; i < NN_WINDOW && !c->broken && world; i++)
+	for (int i = 0; i < NN_WINDOW && !c->broken; i++)
 		if (c->pend[i].used && !c->pend[i].waited)
 			nn_stop(c, ZR_EPEER, "rank %d stopped with operations outstanding",
 				c->rank);
-	if (c->broken || !world)
+	if (c->broken) {
+		nn_tell(c);
 		return;
-	if (node && node != world &&
-	    !nn_finish(c, node, ncclCommFinalize(node), "ncclCommFinalize"))
-		nn_nccl(c, NULL, ncclCommDestroy(node), "ncclCommDestroy");
-	if (!c->broken && !nn_finish(c, world, ncclCommFinalize(world), "ncclCommFinalize"))
-		nn_nccl(c, NULL, ncclCommDestroy(world), "ncclCommDestroy");
+	}
+
+	nn_tell_left(c);
+	for (int k = NN_GROUPS - 1; k >= 0; k--) {
+		struct nn_group *g = &c->group[k];
+		if (k != ZR_GROUP_WORLD && g->comm == c->group[ZR_GROUP_WORLD].comm)
+			continue;
+
+		if (g->talk)
+			end_comm(c, g->talk->comm);
+		end_comm(c, g->comm);
+	}
+}
+
+static void free_groups(struct zr_inst *c)
+{
+	struct nn_group *world = &c->group[ZR_GROUP_WORLD];
+	for (int k = 0; k < NN_GROUPS; k++) {
+		struct nn_group *g = &c->group[k];
+		if (g->talk && (g == world || g->talk != world->talk))
+			nn_talk_close(c, g->talk);
+		free(g->ranks);
+	}
 }
 
 static void nccl_destroy(struct zr_inst *c)
 {
 	nn_watch_end(c);
 	pthread_mutex_lock(&c->lock);
-	leave(c);
+	if (c->group[ZR_GROUP_WORLD].comm)
+		leave(c);
 	pthread_mutex_unlock(&c->lock);
+	free_groups(c);
 	if (c->scratch)
 		nn_gave_back(c, cudaFree(c->scratch), "cudaFree");
 	for (int i = 0; i < NN_WINDOW; i++)
@@ -211,7 +240,7 @@ static void nccl_abort(struct zr_inst *c, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!c->broken)
-		nn_stop(c, ZR_EPEER, "%s", why);
+		nn_stop(c, ZR_EPEER, "rank %d stopped: %s", c->rank, why);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -243,13 +272,15 @@ static const char *nccl_sums(const void *opts)
 
 static const struct zr_comm_v1 vtbl = {
 	.size = sizeof vtbl,
-	.mem = ZR_MEM_DEVICE,
+	.mem = ZR_MEM_HOST | ZR_MEM_DEVICE,
 	.post = nn_post,
 	.test = nn_test,
 	.wait = nn_wait,
 	.abort = nccl_abort,
 	.bytes_sent = nccl_bytes_sent,
 	.sums = nccl_sums,
+	.exchange = nn_exchange,
+	.group = nn_group,
 };
 
 static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */
@@ -265,7 +296,6 @@ static const struct zr_opt opts[] = {
 };
 
 PLUGIN(comm, "nccl", &vtbl, .version = "1",
-       .summary = "GPUs of one or many machines, through NCCL; [comm.host] moves what is on the "
-		  "host.",
+       .summary = "GPUs of one or many machines, through NCCL, also for what is on the host.",
        PLUGIN_OPTIONS(struct nccl_opts, opts), .create = nccl_create, .destroy = nccl_destroy,
        .probe = nccl_probe);

@@ -1,37 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * post.c - operations: what NCCL moves by itself; sums of floats as an exchange and additions in
- * rank order.
+ * post.c - operations as callers post them and wait for them: checked, and led to the GPUs or to
+ * the messages of the host.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
-#include "plugins/comm/segment.h"
+#include "plugins/comm/sum.h"
 
-static ncclDataType_t type_of(int32_t dtype)
-{
-	static const ncclDataType_t types[] = { ncclUint8,   ncclFloat32, ncclBfloat16, ncclFloat16,
-						ncclFloat64, ncclInt32,   ncclInt64,    ncclUint8 };
-	return types[dtype];
-}
+#include <string.h>
 
 /* ---- checks ---------------------------------------------------------------------- */
 
-static int is_sum(int32_t kind)
+/* Whether p is memory that the host alone has; nobody asks for memory of 0 bytes. */
+static int is_host_memory(struct zr_inst *c, const void *p, int *out)
 {
-	return kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_REDUCE;
+	struct cudaPointerAttributes about;
+	int rc = nn_cuda(c, cudaPointerGetAttributes(&about, p), "cudaPointerGetAttributes");
+	*out = about.type == cudaMemoryTypeUnregistered || about.type == cudaMemoryTypeHost;
+	return rc;
 }
 
-/* Sums in rank order are for fp32; those of integers have one result in any order. */
-static int is_ordered(const struct zr_inst *c, const struct zr_comm_op *op)
+/* All segments of an operation lie in memory of one kind. */
+static int lies_on_host(struct zr_inst *c, const struct zr_comm_op *op, int *out)
 {
-	return is_sum(op->kind) && op->dtype != ZR_I64 &&
-	       !(op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == NN_SUMS_NCCL);
+	*out = 1;
+	for (int32_t i = 0; i < op->n_seg && op->kind < ZR_COMM_BARRIER; i++)
+		if (op->seg[i].count)
+			return is_host_memory(c, op->seg[i].send, out);
+	return ZR_OK;
+}
+
+static int check_sum(struct zr_inst *c, const struct zr_comm_op *op, int on_host)
+{
+	if (!nn_adds(op->kind) || op->dtype == ZR_F32 || op->dtype == ZR_I64 ||
+	    (on_host && op->dtype == ZR_F64))
+		return ZR_OK;
+	return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32 and i64, and in host memory f64 too, not %s",
+		       comm_kind_name(op->kind), comm_dtype_name(op->dtype));
 }
 
 static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 {
-	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE ||
-	    op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE || !nn_is_group(c, op->group))
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d or group %d",
 			       op->kind, op->group);
 
@@ -40,9 +50,6 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 		return zr_fail(c->h, ZR_EINVAL, "%d segments of type %d", op->n_seg, op->dtype);
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= g->size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, g->size);
-	if (is_sum(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP,
-			       "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
 
 	for (int32_t i = 0; i < op->n_seg; i++)
 		if (op->seg[i].count < 0 ||
@@ -52,246 +59,24 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	return ZR_OK;
 }
 
-/* ---- data ------------------------------------------------------------------------ */
-
-static char *at(const void *base, uint64_t bytes)
+static int check_exchange(struct zr_inst *c, const struct zr_comm_exchange *x)
 {
-	return (char *)(uintptr_t)base + bytes;
+	if (!nn_is_group(c, x->group))
+		return zr_fail(c->h, ZR_EINVAL, "exchange over unknown group %d", x->group);
+
+	const struct nn_group *g = &c->group[x->group];
+	return comm_check_exchange(c->h, x, g->size, g->rank);
 }
 
-/* A call inside a group is only noted; the group's end begins the work. */
-static int is_noted(ncclResult_t e)
-{
-	return e == ncclSuccess || e == ncclInProgress;
-}
-
-/* e: what the calls of the group came to. */
-static int end_group(struct zr_inst *c, const struct nn_group *g, ncclResult_t e)
-{
-	ncclResult_t end = ncclGroupEnd();
-	if (is_noted(e))
-		e = end;
-	return nn_finish(c, g->comm, e, "ncclGroupEnd");
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The most elements that a rank adds up. */
-static int64_t part_length(const struct nn_group *g, int32_t kind, int64_t count)
-{
-	if (kind == ZR_COMM_REDUCE_SCATTER)
-		return count;
-	return ((count + g->size - 1) / g->size + 15) / 16 * 16;
-}
-
-/* Elements [lo, hi) of a sum's segment, as it is sent, that a rank adds up. */
-static void part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank,
-		    int64_t *lo, int64_t *hi)
-{
-	const int64_t part = part_length(g, kind, count);
-	const int64_t all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
-	*lo = least(part * rank, all);
-	*hi = least(*lo + part, all);
-}
-
-/* Elements that come from each rank at a time; whole lines, for the kernel that adds them. */
-static int64_t piece_length(const struct nn_group *g)
-{
-	return (int64_t)(NN_SCRATCH / sizeof(float)) / g->size / 64 * 64;
-}
-
-/* Of them those of the piece that begins `at` after the first. */
-static void piece_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank,
-		     int64_t at, int64_t *lo, int64_t *hi)
-{
-	int64_t most = piece_length(g);
-	part_of(g, kind, count, rank, lo, hi);
-	*lo = least(*lo + at, *hi);
-	*hi = least(*lo + most, *hi);
-}
-
-/* to = what the parts in scratch, n elements each, add up to. */
-static int add_in_order(struct zr_inst *c, const struct nn_group *g, float *to, int64_t n)
-{
-	const struct zr_ops *ops = c->dev->ops(c->dev_inst);
-	int rc = ZR_OK;
-	for (int32_t r = 0; !rc && r < g->size && n; r++) {
-		struct zr_op_fold op = { .size = sizeof op,
-					 .flags = r ? ZR_OP_ACCUMULATE : 0,
-					 .comm_dtype = ZR_F32,
-					 .n = n,
-					 .g = (float *)c->scratch + r * n,
-					 .acc = to };
-		rc = ops->fold(ops, (struct zr_stream *)c->stream, &op);
-	}
-	return rc;
-}
-
-/* Every rank sends each other one a piece of its part of `send`; those for this one come to
- * scratch, in rank order. */
-static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s,
-		    int32_t kind, int64_t from, int64_t mine)
-{
-	ncclResult_t e = ncclGroupStart();
-	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
-		int64_t lo, hi;
-		piece_of(g, kind, s->count, r, from, &lo, &hi);
-		e = ncclSend((const float *)s->send + lo, (size_t)(hi - lo), ncclFloat32, r,
-			     g->comm, c->stream);
-		if (is_noted(e))
-			e = ncclRecv((float *)c->scratch + r * mine, (size_t)mine, ncclFloat32, r,
-				     g->comm, c->stream);
-	}
-
-	return end_group(c, g, e);
-}
-
-/* The sums of all ranks to all. */
-static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s)
-{
-	ncclResult_t e = ncclGroupStart();
-	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
-		int64_t lo, hi;
-		part_of(g, ZR_COMM_ALL_REDUCE, s->count, r, &lo, &hi);
-		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo),
-				  ncclFloat32, r, g->comm, c->stream);
-	}
-	return end_group(c, g, e);
-}
-
-static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op,
-		       const struct zr_comm_seg *s)
-{
-	const int scatters = op->kind == ZR_COMM_REDUCE_SCATTER;
-	int64_t length = part_length(g, op->kind, s->count), lo, hi;
-	for (int64_t from = 0; from < length; from += piece_length(g)) {
-		piece_of(g, op->kind, s->count, g->rank, from, &lo, &hi);
-		int rc = exchange(c, g, s, op->kind, from, hi - lo);
-		if (!rc)
-			rc = add_in_order(c, g, (float *)s->recv + (scatters ? from : lo), hi - lo);
-		if (rc)
-			return rc;
-	}
-
-	if (scatters)
-		return ZR_OK;
-	return spread(c, g, s);
-}
-
-/* One segment by NCCL's own calls, inside a group call. */
-static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op,
-			 const struct zr_comm_seg *s)
-{
-	ncclDataType_t type = type_of(op->dtype);
-	uint64_t part = (uint64_t)s->count * comm_dtype_bytes(op->dtype);
-	size_t n = (size_t)s->count;
-	ncclResult_t e = ncclSuccess;
-	switch (op->kind) {
-	case ZR_COMM_ALL_GATHER:
-		return ncclAllGather(s->send, s->recv, n, type, g->comm, c->stream);
-	case ZR_COMM_REDUCE_SCATTER:
-		return ncclReduceScatter(s->send, s->recv, n, type, ncclSum, g->comm, c->stream);
-	case ZR_COMM_ALL_REDUCE:
-		return ncclAllReduce(s->send, s->recv, n, type, ncclSum, g->comm, c->stream);
-	case ZR_COMM_BROADCAST:
-		return ncclBroadcast(s->send, s->recv, n, type, op->root, g->comm, c->stream);
-	default:
-		for (int32_t r = 0; r < g->size && is_noted(e); r++) {
-			e = ncclSend(at(s->send, (uint64_t)r * part), n, type, r, g->comm,
-				     c->stream);
-			if (is_noted(e))
-				e = ncclRecv(at(s->recv, (uint64_t)r * part), n, type, r, g->comm,
-					     c->stream);
-		}
-		return e;
-	}
-}
-
-static int move_all(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op)
-{
-	ncclResult_t e = ncclGroupStart();
-	for (int32_t i = 0; i < op->n_seg && is_noted(e); i++)
-		if (op->seg[i].count)
-			e = move(c, g, op, &op->seg[i]);
-	return end_group(c, g, e);
-}
-
-/* A group of one rank: the result is a copy. */
-static int alone(struct zr_inst *c, const struct zr_comm_op *op)
-{
-	int rc = ZR_OK;
-	for (int32_t i = 0; !rc && i < op->n_seg; i++) {
-		const struct zr_comm_seg *s = &op->seg[i];
-		if (s->count && s->recv && s->send != s->recv)
-			rc = nn_cuda(c,
-				     cudaMemcpyAsync(s->recv, s->send,
-						     (size_t)s->count * comm_dtype_bytes(op->dtype),
-						     cudaMemcpyDefault, c->stream),
-				     "cudaMemcpyAsync");
-	}
-	return rc;
-}
-
-/* A sum of nothing: every stream that waits for it waits for all ranks. */
-static int meet(struct zr_inst *c, const struct nn_group *g)
-{
-	ncclResult_t e =
-		ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclSum, g->comm, c->stream);
-	return nn_finish(c, g->comm, e, "ncclAllReduce");
-}
-
-static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
-{
-	const struct nn_group *g = &c->group[op->group];
-	const int is_data = op->kind < ZR_COMM_BARRIER;
-	int rc = ZR_OK;
-	if (g->size == 1 && is_data)
-		return alone(c, op);
-	if (g->size == 1)
-		return ZR_OK;
-	if (!is_data)
-		return meet(c, g);
-	if (!is_ordered(c, op))
-		return move_all(c, g, op);
-
-	for (int32_t i = 0; !rc && i < op->n_seg; i++)
-		if (op->seg[i].count)
-			rc = ordered_sum(c, g, op, &op->seg[i]);
-	return rc;
-}
-
-/* What comes from other ranks, as the other comm plugins count it. */
-static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
-{
-	const struct nn_group *g = &c->group[op->group];
-	uint64_t sum = 0;
-	for (int32_t i = 0; i < op->n_seg && op->kind < ZR_COMM_BARRIER; i++) {
-		uint64_t esz = comm_dtype_bytes(op->dtype), part = (uint64_t)op->seg[i].count * esz;
-		int64_t lo, hi;
-		if (op->kind == ZR_COMM_ALL_REDUCE) {
-			part_of(g, op->kind, op->seg[i].count, g->rank, &lo, &hi);
-			sum += (uint64_t)(g->size - 1) * (uint64_t)(hi - lo) * esz + part -
-			       (uint64_t)(hi - lo) * esz;
-		} else if (op->kind == ZR_COMM_BROADCAST) {
-			if (g->rank != op->root)
-				sum += part;
-		} else {
-			sum += (uint64_t)(g->size - 1) * part;
-		}
-	}
-	return sum;
-}
-
-/* ---- tickets --------------------------------------------------------------------- */
+/* ---- places for operations ------------------------------------------------------- */
 
 static int until_over(struct zr_inst *c, const struct nn_pend *p)
 {
+	const double start = nn_now();
 	cudaError_t e;
+
 	while ((e = cudaEventQuery(p->over)) == cudaErrorNotReady)
-		nn_nap(c, 50000);
+		nn_doze(c, nn_now() - start);
 	if (c->broken)
 		return nn_stopped(c);
 	return nn_cuda(c, e, "cudaEventQuery");
@@ -311,6 +96,7 @@ static cudaError_t state_of(const struct nn_pend *p)
 static int take_pend(struct zr_inst *c, struct nn_pend **out)
 {
 	struct nn_pend *oldest = NULL;
+
 	for (int i = 0; i < NN_WINDOW; i++) {
 		struct nn_pend *p = &c->pend[i];
 		cudaError_t e = state_of(p);
@@ -328,35 +114,140 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	return until_over(c, oldest);
 }
 
-static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+static int new_pend(struct zr_inst *c, int32_t group, const struct comm_header *own, int on_host,
+		    struct nn_pend **out)
 {
-	struct nn_pend *p;
-	int rc = take_pend(c, &p);
+	int rc = take_pend(c, out);
 	if (rc)
 		return rc;
 
-	cudaEvent_t over = p->over;
-	*p = (struct nn_pend){ .over = over,
-			       .since = nn_now(),
-			       .kind = op->kind,
-			       .group = op->group,
-			       .tag = op->tag,
-			       .bytes = bytes_of(c, op) };
-	c->posting = p;
-	rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
-	if (!rc)
-		rc = nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
-	if (!rc)
-		rc = enqueue(c, op);
-	if (!rc)
-		rc = nn_cuda(c, cudaEventRecord(over, c->stream), "cudaEventRecord");
-	c->posting = NULL;
-	if (rc)
-		return rc;
+	struct nn_pend *p = *out;
+	*p = (struct nn_pend){
+		.over = p->over, .since = nn_now(), .group = group, .own = *own, .on_host = on_host
+	};
+	return ZR_OK;
+}
 
+static zr_ticket ticket_of(struct zr_inst *c, struct nn_pend *p)
+{
 	p->used = 1;
 	atomic_fetch_add_explicit(&c->moved, p->bytes, memory_order_relaxed);
-	*out = (zr_ticket)(p - c->pend) + 1;
+	return (zr_ticket)(p - c->pend) + 1;
+}
+
+/* ---- memory of GPUs -------------------------------------------------------------- */
+
+/* The stream goes on once what was given to the compute stream so far is done. */
+static int follow_compute(struct zr_inst *c)
+{
+	int rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
+	if (rc)
+		return rc;
+	return nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
+}
+
+/* Ranks compare it when they next meet on the host. */
+static void sign(struct nn_group *g, const struct comm_header *own)
+{
+	const uint64_t words[] = { (uint64_t)own->kind << 32 | (uint32_t)own->dtype,
+				   (uint64_t)own->root << 32 | (uint32_t)own->n_seg,
+				   (uint64_t)own->op << 32 | (uint32_t)own->unit,
+				   (uint64_t)own->step, own->counts };
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		g->before = (g->before ^ words[i]) * 0x9e3779b97f4a7c15u;
+		g->before ^= g->before >> 29;
+	}
+}
+
+static int post_on_device(struct zr_inst *c, const struct zr_comm_op *op, struct nn_pend *p)
+{
+	int rc = nn_host_settle(c, op->group);
+	if (rc)
+		return rc;
+
+	p->bytes = nn_bytes_of(c, op);
+	c->posting = p;
+	rc = follow_compute(c);
+	if (!rc)
+		rc = nn_move(c, op);
+	if (!rc)
+		rc = nn_cuda(c, cudaEventRecord(p->over, c->stream), "cudaEventRecord");
+	c->posting = NULL;
+	sign(&c->group[op->group], &p->own);
+	return rc;
+}
+
+/* ---- memory of the host ---------------------------------------------------------- */
+
+static int post_on_host(struct zr_inst *c, const struct zr_comm_op *op, struct nn_pend *p)
+{
+	p->bytes = nn_bytes_of(c, op);
+	p->seg = op->seg;
+	nn_host_post(c, p);
+	return nn_host_advance(c);
+}
+
+int nn_host_run(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	const struct comm_header own = comm_header_of(op);
+	struct nn_pend *p;
+	int rc = new_pend(c, op->group, &own, 1, &p);
+	if (!rc)
+		rc = post_on_host(c, op, p);
+	if (rc)
+		return rc;
+	return nn_host_wait(c, p);
+}
+
+/* ---- post ------------------------------------------------------------------------ */
+
+int nn_enter(struct zr_inst *c)
+{
+	if (c->broken)
+		nn_tell(c);
+	if (c->broken)
+		return nn_stopped(c);
+	if (c->world == 1)
+		return ZR_OK;
+	return nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
+}
+
+/* A group of one rank, in host memory. */
+static void copy_alone(const struct zr_comm_op *op)
+{
+	for (int32_t i = 0; i < op->n_seg && op->kind < ZR_COMM_BARRIER; i++)
+		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
+			memcpy(op->seg[i].recv, op->seg[i].send,
+			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
+}
+
+static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+{
+	const struct comm_header own = comm_header_of(op);
+	struct nn_pend *p;
+	int on_host = 1;
+	int rc = nn_enter(c);
+	if (!rc && c->world > 1)
+		rc = lies_on_host(c, op, &on_host);
+	if (!rc)
+		rc = check_sum(c, op, on_host);
+	if (rc)
+		return rc;
+
+	if (on_host && c->group[op->group].size == 1) {
+		copy_alone(op);
+		return ZR_OK;
+	}
+
+	rc = new_pend(c, op->group, &own, on_host, &p);
+	if (rc)
+		return rc;
+
+	rc = on_host ? post_on_host(c, op, p) : post_on_device(c, op, p);
+	if (rc)
+		return rc;
+
+	*out = ticket_of(c, p);
 	return ZR_OK;
 }
 
@@ -368,32 +259,139 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	pthread_mutex_lock(&c->lock);
+	rc = post(c, op, out);
 	if (c->broken)
-		rc = nn_stopped(c);
-	else
-		rc = nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
-	if (!rc)
-		rc = post(c, op, out);
+		nn_tell(c);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
 
-int nn_wait(struct zr_inst *c, zr_ticket ticket)
+/* ---- exchanges ------------------------------------------------------------------- */
+
+/* What comes from the others. */
+static uint64_t exchange_bytes(const struct nn_group *g, const struct zr_comm_exchange *x)
 {
-	int rc;
-	if (!ticket)
+	uint64_t sum = 0;
+
+	for (int32_t r = 0; r < g->size; r++)
+		if (r != g->rank)
+			sum += (uint64_t)x->recv_count[r] * comm_dtype_bytes(x->dtype);
+	return sum;
+}
+
+static int exchange_on_host(struct zr_inst *c, const struct zr_comm_exchange *x, int *out)
+{
+	const int32_t ranks = c->group[x->group].size;
+	*out = 1;
+	for (int32_t r = 0; r < ranks && c->world > 1; r++) {
+		if (x->send_count[r])
+			return is_host_memory(c, x->send, out);
+		if (x->recv_count[r])
+			return is_host_memory(c, x->recv, out);
+	}
+
+	return ZR_OK;
+}
+
+static int exchange_alone(struct zr_inst *c, const struct zr_comm_exchange *x, int on_host)
+{
+	const size_t bytes = (size_t)x->send_count[0] * comm_dtype_bytes(x->dtype);
+	if (bytes && on_host)
+		memcpy(x->recv, x->send, bytes);
+	if (!bytes || on_host)
 		return ZR_OK;
-	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used || c->pend[ticket - 1].waited)
+	return nn_cuda(c, cudaMemcpyAsync(x->recv, x->send, bytes, cudaMemcpyDefault, c->compute),
+		       "cudaMemcpyAsync");
+}
+
+static int exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	const struct nn_group *g = &c->group[x->group];
+	const struct comm_header own = comm_header_of_exchange(x);
+	struct nn_pend *p;
+	int on_host;
+	int rc = nn_enter(c);
+	if (!rc)
+		rc = exchange_on_host(c, x, &on_host);
+	if (!rc && g->size == 1)
+		return exchange_alone(c, x, on_host);
+	if (!rc)
+		rc = new_pend(c, x->group, &own, on_host, &p);
+	if (!rc && !on_host)
+		rc = follow_compute(c);
+	if (rc)
+		return rc;
+
+	p->bytes = exchange_bytes(g, x);
+	p->exchange = *x;
+	nn_host_post(c, p);
+	rc = nn_host_advance(c);
+	if (rc)
+		return rc;
+
+	*out = ticket_of(c, p);
+	return ZR_OK;
+}
+
+int nn_exchange(struct zr_inst *c, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	int rc = check_exchange(c, x);
+	*out = 0;
+	if (rc)
+		return rc;
+
+	pthread_mutex_lock(&c->lock);
+	rc = exchange(c, x, out);
+	if (c->broken)
+		nn_tell(c);
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+/* ---- tickets --------------------------------------------------------------------- */
+
+static int begins_with_message(const struct nn_pend *p)
+{
+	return p->on_host || p->own.kind == COMM_EXCHANGE;
+}
+
+static int finish(struct zr_inst *c, struct nn_pend *p)
+{
+	int rc = nn_enter(c);
+	if (!rc && begins_with_message(p))
+		rc = nn_host_wait(c, p);
+	p->waited = 1;
+	if (rc || p->on_host) {
+		p->used = rc != 0;
+		return rc;
+	}
+
+	return nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0), "cudaStreamWaitEvent");
+}
+
+static int find(struct zr_inst *c, zr_ticket ticket, struct nn_pend **out)
+{
+	*out = &c->pend[(ticket - 1) % NN_WINDOW];
+	if (ticket > NN_WINDOW || !(*out)->used || (*out)->waited)
 		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
 			       (unsigned long long)ticket);
+	return ZR_OK;
+}
 
-	struct nn_pend *p = &c->pend[ticket - 1];
+int nn_wait(struct zr_inst *c, zr_ticket ticket)
+{
+	struct nn_pend *p;
+	if (!ticket)
+		return ZR_OK;
+
+	int rc = find(c, ticket, &p);
+	if (rc)
+		return rc;
+
 	pthread_mutex_lock(&c->lock);
+	rc = finish(c, p);
 	if (c->broken)
-		rc = nn_stopped(c);
-	else
-		rc = nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0), "cudaStreamWaitEvent");
-	p->waited = 1;
+		nn_tell(c);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
@@ -401,8 +399,15 @@ int nn_wait(struct zr_inst *c, zr_ticket ticket)
 /* 1: over; 0: not yet. */
 static int is_over(struct zr_inst *c, const struct nn_pend *p)
 {
-	if (c->broken)
-		return nn_stopped(c);
+	int rc = nn_enter(c);
+	if (!rc && begins_with_message(p))
+		rc = nn_host_advance(c);
+	if (rc)
+		return rc;
+	if (begins_with_message(p) && p->stage != NN_OVER)
+		return 0;
+	if (p->on_host)
+		return 1;
 
 	cudaError_t e = cudaEventQuery(p->over);
 	if (e == cudaErrorNotReady)
@@ -414,14 +419,18 @@ static int is_over(struct zr_inst *c, const struct nn_pend *p)
 
 int nn_test(struct zr_inst *c, zr_ticket ticket)
 {
+	struct nn_pend *p;
 	if (!ticket)
 		return 1;
-	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used)
-		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
-			       (unsigned long long)ticket);
+
+	int rc = find(c, ticket, &p);
+	if (rc)
+		return rc;
 
 	pthread_mutex_lock(&c->lock);
-	int rc = is_over(c, &c->pend[ticket - 1]);
+	rc = is_over(c, p);
+	if (c->broken)
+		nn_tell(c);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

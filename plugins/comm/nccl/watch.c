@@ -10,23 +10,31 @@
 #include <signal.h>
 #include <time.h>
 
+static void look_at(struct zr_inst *c, ncclComm_t comm)
+{
+	if (!comm || c->broken)
+		return;
+
+	ncclResult_t e = ncclSuccess, asked = ncclCommGetAsyncError(comm, &e);
+	if (asked != ncclSuccess)
+		e = asked;
+	nn_nccl(c, comm, e, "NCCL, while operations were under way");
+}
+
+/* Who waits for what is in host memory looks at the time itself. */
 static void look(struct zr_inst *c)
 {
 	char text[200];
-	for (int g = 0; g < NN_GROUPS && !c->broken; g++) {
-		ncclComm_t comm = c->group[g].comm;
-		if (!comm)
-			continue;
 
-		ncclResult_t e = ncclSuccess, asked = ncclCommGetAsyncError(comm, &e);
-		if (asked != ncclSuccess)
-			e = asked;
-		nn_nccl(c, comm, e, "NCCL, while operations were under way");
+	for (int g = 0; g < NN_GROUPS; g++) {
+		look_at(c, c->group[g].comm);
+		if (c->group[g].talk)
+			look_at(c, c->group[g].talk->comm);
 	}
 
 	for (int i = 0; i < NN_WINDOW && !c->broken; i++) {
 		const struct nn_pend *p = &c->pend[i];
-		if (!p->used || nn_now() - p->since <= c->o->timeout)
+		if (!p->used || p->on_host || nn_now() - p->since <= c->o->timeout)
 			continue;
 		nn_op_text(p, text, sizeof text);
 		cudaError_t over = cudaEventQuery(p->over);
@@ -57,6 +65,7 @@ static void *watch(void *arg)
 			look(c);
 		pthread_mutex_unlock(&c->lock);
 	}
+
 	return NULL;
 }
 

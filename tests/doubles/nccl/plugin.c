@@ -146,19 +146,31 @@ static uint64_t bytes_sent_double(struct zr_inst *inst)
 	return vtbl.bytes_sent(inner(inst));
 }
 
+static int exchange_double(struct zr_inst *inst, const struct zr_comm_exchange *x, zr_ticket *out)
+{
+	return vtbl.exchange(inner(inst), x, out);
+}
+
+static int group_double(struct zr_inst *inst, int32_t number, const int32_t *ranks, int32_t n)
+{
+	return vtbl.group(inner(inst), number, ranks, n);
+}
+
 static int probe_double(const struct zr_host *h)
 {
 	return nccl_descs[0]->probe(h);
 }
 
 static const struct zr_comm_v1 double_vtbl = { .size = sizeof double_vtbl,
-					       .mem = ZR_MEM_DEVICE,
+					       .mem = ZR_MEM_HOST | ZR_MEM_DEVICE,
 					       .post = post_double,
 					       .test = test_double,
 					       .wait = wait_double,
 					       .abort = abort_double,
 					       .bytes_sent = bytes_sent_double,
-					       .sums = nccl_sums };
+					       .sums = nccl_sums,
+					       .exchange = exchange_double,
+					       .group = group_double };
 static const struct zr_iface double_ifaces[] = { { "zr.comm/1", &double_vtbl }, { NULL, NULL } };
 static const struct zr_desc double_desc = { .size = sizeof double_desc,
 					    .role = "comm",

@@ -328,6 +328,8 @@ static void device(struct rank *r)
 {
 	kinds(r);
 	many(r);
+	exchanges(r);
+	exchanges_at_once(r);
 	if (!mpi_adds)
 		pieces(r);
 }
