@@ -66,7 +66,7 @@ struct zr_setup_facts {
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
 	struct zr_device_info device_info;
-	int two_comms; /* one for device memory, host_comm for host memory */
+	int two_comms; /* there is [comm.host]: host_comm moves host memory, comm the other */
 	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int device_comm;
 	int peers; /* ranks can read each other's memory in place */

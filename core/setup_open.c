@@ -88,26 +88,47 @@ static int has_others(const struct zr_setup_facts *f)
 	return f->mode != ZR_MODE_SAMPLE && !(f->flags & ZR_SETUP_ALONE);
 }
 
-/* A comm of device memory alone needs another one beside it. */
-static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+/* A comm of device memory alone needs [comm.host]. */
+static int check_lone_comm(const struct zr_setup *s, struct zr_error *err)
 {
-	s->facts.device_comm = (v->mem & ZR_MEM_DEVICE) != 0;
-	if (!s->facts.device_comm || v->mem & ZR_MEM_HOST)
-		return 0;
 	if (s->facts.device_info.host_access)
 		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, err,
 				       "plugin: it moves memory of GPUs, and this device has none");
+	if (s->facts.two_comms)
+		return 0;
+	return zr_config_blame(s->cfg, "comm", ZR_EINVAL, err,
+			       "plugin: it moves memory of GPUs alone: add a section [comm.host] "
+			       "with another comm, for what is in host memory");
+}
 
-	s->facts.two_comms = 1;
+static int start_second_comm(struct zr_setup *s, struct zr_error *err)
+{
 	if (!has_others(&s->facts))
 		return zr_setup_resolve(s, "comm.host", err);
 
 	int rc = zr_setup_start(s, &s->roles.host_comm, "comm.host", "zr.comm/1", err);
-	if (!rc &&
-	    ((const struct zr_comm_v1 *)s->roles.host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
-		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
-				     "plugin: it does not move host memory");
-	return rc;
+	if (rc)
+		return rc;
+
+	const struct zr_comm_v1 *v = s->roles.host_comm.vtbl;
+	if (v->mem & ~(uint32_t)ZR_MEM_HOST)
+		return zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
+				       "plugin: it does not move host memory");
+	return 0;
+}
+
+static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+	f->device_comm = (v->mem & ZR_MEM_DEVICE) != 0;
+	f->two_comms = f->device_comm && zr_config_find(s->cfg, "comm.host") != NULL;
+	if (f->device_comm && !(v->mem & ZR_MEM_HOST)) {
+		int rc = check_lone_comm(s, err);
+		if (rc)
+			return rc;
+	}
+
+	return f->two_comms ? start_second_comm(s, err) : 0;
 }
 
 /* Peers read each other's memory where comm says so and all ranks share a node. */

@@ -8,4 +8,4 @@
 first=$1 conf=$2
 exec torchrun --nnodes=2 --nproc-per-node=8 --max-restarts=10 --rdzv-backend=c10d --rdzv-endpoint="$first:29400" \
 	--no-python zeroth train "$conf" --resume auto -o run.dir=runs/torchrun \
-	-o boot.plugin=env -o comm.plugin=nccl -o comm.host.plugin=tcp "${@:3}"
+	-o boot.plugin=env -o comm.plugin=nccl "${@:3}"

@@ -64,7 +64,7 @@ int zr_end_request(struct zr_session *s, const struct zr_call *c)
 
 /* ---- ranks ---- */
 
-/* A comm of device memory alone has another one beside it, for what is in host memory. */
+/* A comm of device memory may have another one beside it, for what is in host memory. */
 static struct zr_instance *comm_of(const struct zr_session *s, int device)
 {
 	struct zr_setup_roles *r = s->roles;

@@ -85,8 +85,8 @@ struct zr_comm_exchange {
 /* GROWABLE. */
 struct zr_comm_v1 {
 	uint32_t size;
-	/* ZR_MEM_* bits: the kinds of memory that segments may lie in. 0: host memory, and device
-	 * memory that the host can address. */
+	/* ZR_MEM_* bits: the kinds of memory that segments may lie in; those of one operation lie
+	 * in one kind. 0: host memory, and device memory that the host can address. */
 	uint32_t mem;
 	int (*post)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *); /* [step] */
 	/* [step] 1: done, but wait must still consume the ticket; 0: pending; < 0: failed */

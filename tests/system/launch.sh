@@ -109,9 +109,9 @@ for what in 'a,b 1 stage3' 'a:2,b 1 stage2' 'a,b,c 1 hpz' 'a,b 2 stage0'; do
 	is "I1: $hosts, -n $n, $stage" "$(digest)" "$one"
 done
 is 'the run says which comm it had' "$(sed -n '/^\[comm\]/,/^\[/s/^plugin = \([a-z]*\).*/\1/p' run/config.ini)" tcp
-is '... and beside a comm of GPUs' "$(sed -n '/^\[comm.host\]/,/^\[/s/^plugin = \([a-z]*\).*/\1/p' run/config.ini)" tcp
-launch a,b -o comm.plugin=tcp -o comm.timeout=20
+launch a,b -o comm.plugin=tcp -o comm.timeout=20 -o comm.host.plugin=local
 is 'I1: a comm that is named stays' "$(digest)" "$one"
+is '... and beside a comm of GPUs' "$(sed -n '/^\[comm.host\]/,/^\[/s/^plugin = \([a-z]*\).*/\1/p' run/config.ini)" tcp
 
 # ---- what may be said before ----
 printf 'Welcome to a\nno newline' > a.noise

@@ -33,7 +33,7 @@ one_in 2 && is 'I1 master = none: in pieces on disk, 3 ranks' "$(digest bf16 non
 one_in 2 && is 'I1 master = none: on the host, 2 ranks' "$(digest bf16 none cpu none cpu hpz 2 recompute tiny auto 1)" "$one"
 # A comm of device memory alone, with another one for what is on the host; see devcomm.c.
 build devcomm
-gpu="-o device.separate=yes -o comm.plugin=$scratch/devcomm.so"
+gpu="-o device.separate=yes -o comm.plugin=$scratch/devcomm.so -o comm.host.plugin=local"
 one_in 2 && is 'I1 device comm: stage1, 3 ranks' "$(digest fp32 fp32 none none none stage1 3 keep auto auto 1 $gpu)" "${want[fp32]}"
 one_in 2 && is 'I1 device comm: state on the host, hpz, 2 ranks' "$(digest bf16 split cpu cpu none hpz 2 recompute tiny 5 2 $gpu)" "${want[bf16]}"
 matrices="-o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight"
@@ -65,6 +65,8 @@ one_in 2 && is 'I1 summed locally: all on disk, device comm' "$(digest fp32 fp32
 one_in 2 && is 'I1 summed locally: state on the host, device comm' "$(digest fp32 fp32 cpu none none stage1 3 keep auto 5 2 $gpu "${local[@]}")" "$one"
 like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
 	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
+like 'a device comm that has no other beside it' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
+	-o device.separate=yes -o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs alone: add a section \[comm.host\]'
 # A unit that host memory for communication holds only in several messages: of each rank the part that
 # belongs to it is copied.
 for type in fp32 bf16; do

@@ -70,11 +70,11 @@ moves 'two ranks, whole states' some some -n 2 -o zero.plugin=stage0
 moves 'two ranks, summed locally' some some -n 2 -o zero.plugin=stage2 -o train.reduction=local $host
 moves 'two ranks, summed locally, sums on the device' some some -n 2 -o zero.plugin=stage1 -o train.reduction=local
 moves 'two ranks, summed locally, comm of device memory, sums on the host' some some -n 2 -o zero.plugin=stage2 $host \
-	-o train.reduction=local -o comm.plugin="$scratch/devcomm.so"
+	-o train.reduction=local -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 moves 'two ranks, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage2 $host \
-	-o comm.plugin="$scratch/devcomm.so"
+	-o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 moves 'two ranks, 16 bits, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage3 -o precision.plugin=bf16 \
-	$host -o comm.plugin="$scratch/devcomm.so"
+	$host -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 
 # Updates in the backward: while the gradients of the next list go to the host, and new values come without waiting for layers.
 updates() { # updates NAME ADAMW COPY_NOW OPTIONS...

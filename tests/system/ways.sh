@@ -53,7 +53,7 @@ ways() {
 ways 'disk' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param)
 ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 5' $blind $split $state $(disk param) $two $wide
 ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param) -n 2 \
-	-o comm.plugin="$scratch/devcomm.so"
+	-o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $split $state $(disk param) $two $wide
 # An update of split masters reads their copies, too, in nine requests.
 ways 'disk, masters in two parts' bf16 'read_param 11 gather 2' $split $state $(disk param) $two -o precision.master=split

@@ -59,7 +59,7 @@ static const char *sums_of(const void *opts)
 }
 
 static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl,
-					.mem = ZR_MEM_DEVICE,
+					.mem = ZR_MEM_HOST | ZR_MEM_DEVICE,
 					.post = post,
 					.test = wait_for,
 					.wait = wait_for,

@@ -110,12 +110,11 @@ static void a_config_needs_no_file(void **unused)
 
 static void sections_come_in_the_order_of_roles(void **unused)
 {
-	static const char *const want[] = {
-		"train",     "memory",     "run",           "checkpoint", "log",
-		"boot",      "comm",       "comm.host",     "device",     "device.host",
-		"model",     "data",       "zero",          "optimizer",  "scheduler",
-		"precision", "activation", "monitor.jsonl", "monitor.z",  "monitor.a"
-	};
+	static const char *const want[] = { "train",         "memory",    "run",       "checkpoint",
+					    "log",           "boot",      "comm",      "device",
+					    "device.host",   "model",     "data",      "zero",
+					    "optimizer",     "scheduler", "precision", "activation",
+					    "monitor.jsonl", "monitor.z", "monitor.a" };
 	struct zr_config *cfg =
 		load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE, NULL, 0);
 	(void)unused;
