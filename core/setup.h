@@ -72,6 +72,9 @@ struct zr_setup_facts {
 	int peers; /* ranks can read each other's memory in place */
 	/* and map the shares of a unit one after the other: its gather moves nothing */
 	int views;
+	/* gradients of so many neighbours are added by their node before they go to others; 1:
+	 * each rank sends its own */
+	int32_t node_sum;
 
 	/* of sections [offload.X], by ZR_STORE_* - ZR_STORE_OPTIMIZER; size 0: there is none */
 	struct zr_tier_info tier[ZR_OFFLOADS];

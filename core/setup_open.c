@@ -131,6 +131,65 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	return f->two_comms ? start_second_comm(s, err) : 0;
 }
 
+/* The ranks of this rank's place in all nodes, as a group of comm. */
+static int make_cross(struct zr_setup *s, struct zr_instance *comm, struct zr_error *err)
+{
+	const struct zr_mesh *m = &s->facts.mesh;
+	const int32_t nodes = m->group[ZR_GROUP_CROSS].n;
+	if (!comm->inst)
+		return 0;
+
+	int32_t *ranks = calloc((size_t)nodes, sizeof *ranks);
+	if (!ranks)
+		return zr_no_memory(err);
+	for (int32_t k = 0; k < nodes; k++)
+		ranks[k] = k * m->group[ZR_GROUP_NODE].n + m->group[ZR_GROUP_NODE].rank;
+	int rc = ZR_ASK(comm, comm, group, err, ZR_GROUP_CROSS, ranks, nodes);
+	free(ranks);
+	return rc;
+}
+
+/* Whether all nodes have as many ranks: each rank knows of its own. */
+static int all_even(struct zr_setup *s, int *even, struct zr_error *err)
+{
+	struct zr_instance *comm = s->roles.host_comm.inst ? &s->roles.host_comm : &s->roles.comm;
+	int64_t mine = s->facts.mesh.even, all = mine;
+	struct zr_comm_seg seg = { &mine, &all, 1 };
+	struct zr_comm_op op = { .size = sizeof op,
+				 .kind = ZR_COMM_ALL_REDUCE,
+				 .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_I64,
+				 .n_seg = 1,
+				 .seg = &seg,
+				 .tag = { .step = 0, .op = -1, .unit = -1 } };
+	zr_ticket ticket = 0;
+	int rc = 0;
+	if (comm->inst)
+		rc = ZR_ASK(comm, comm, post, err, &op, &ticket);
+	if (!rc && ticket)
+		rc = ZR_ASK(comm, comm, wait, err, ticket);
+	*even = all == (comm->inst ? s->facts.process.world : 1);
+	return rc;
+}
+
+/* [train] sum_group: neighbours whose contributions are a part of a tree. */
+static int choose_node_sum(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+	const int32_t ranks = f->mesh.group[ZR_GROUP_NODE].n;
+	const int32_t two = ranks & -ranks, group = (int32_t)f->train->sum_group;
+	const int32_t part = two < group ? two : group;
+	int even, groups = ZR_HAS(v, struct zr_comm_v1, group) && v->group;
+	if (group == 1 || f->peers || !groups || f->ranks.nodes == 1)
+		return 0;
+
+	int rc = all_even(s, &even, err);
+	if (rc || !even || part == 1)
+		return rc;
+	f->node_sum = part;
+	return make_cross(s, &s->roles.comm, err);
+}
+
 /* Peers read each other's memory where comm says so and all ranks share a node. */
 static int start_comm(struct zr_setup *s, struct zr_error *err)
 {
@@ -151,7 +210,9 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		   f->device_info.host_access;
 	f->views = f->peers && f->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) &&
 		   v->mem_view;
-	return rc;
+	if (rc || !v)
+		return rc;
+	return choose_node_sum(s, v, err);
 }
 
 /* Those that core itself calls are there. */
@@ -558,6 +619,7 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 	s->facts.train = zr_config_find(cfg, "train")->opts;
 	s->facts.process = (struct zr_process){ .account = &s->account, .cfg = cfg };
 	s->facts.memory = zr_memory_available();
+	s->facts.node_sum = 1;
 	int rc = open_all(s, world, err);
 	if (!rc) {
 		*out = s;

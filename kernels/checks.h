@@ -55,7 +55,7 @@ static inline int zr_check_moments(const struct zr_host *h, const char *op, int3
 static inline int zr_check_fold(const struct zr_host *h, const struct zr_op_fold *o, int host)
 {
 	int rc = zr_check_dtype(h, "fold", o->comm_dtype);
-	if (rc || !ZR_HAS(o, struct zr_op_fold, to) || !o->number)
+	if (rc || !ZR_HAS(o, struct zr_op_fold, to_apart) || !o->number)
 		return rc;
 
 	const int32_t group = o->group > 1 ? o->group : 1;
@@ -72,9 +72,12 @@ static inline int zr_check_fold(const struct zr_host *h, const struct zr_op_fold
 			       turns);
 	if (o->each && !host)
 		return zr_fail(h, ZR_ENOTSUP, "fold: contributions must be equally far apart");
-	if (o->to && o->to != ZR_F32 && (o->flags & ZR_OP_ACCUMULATE || o->sumsq))
-		return zr_fail(h, ZR_EINVAL, "fold: a sum of element type %d is only stored",
-			       o->to);
+	if ((o->to_apart || (o->to && o->to != ZR_F32)) &&
+	    (o->flags & ZR_OP_ACCUMULATE || o->sumsq))
+		return zr_fail(h, ZR_EINVAL,
+			       "fold: sums of element type %d, %lld elements apart, are only "
+			       "stored",
+			       o->to, (long long)o->to_apart);
 
 	rc = zr_check_dtype(h, "fold", o->from ? o->from : ZR_F32);
 	if (!rc)

@@ -26,7 +26,7 @@ static inline int32_t zr_log2_of(int32_t power)
 /* Whether more than g, of fp32, is added to acc. */
 static inline int zr_folds_many(const struct zr_op_fold *op)
 {
-	if (!ZR_HAS(op, struct zr_op_fold, to) || op->number <= 0)
+	if (!ZR_HAS(op, struct zr_op_fold, to_apart) || op->number <= 0)
 		return 0;
 	return op->number > 1 || op->group > 1 || op->each || (op->from && op->from != ZR_F32) ||
 	       (op->to && op->to != ZR_F32);

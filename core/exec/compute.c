@@ -235,6 +235,25 @@ int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 	return rc;
 }
 
+int zr_begin_join(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_ops *ops = ops_of(s, c->i);
+	struct zr_op_fold op = {
+		.size = sizeof op,
+		.comm_dtype = c->i->dtype,
+		.n = c->i->blocks * ZR_BLOCK,
+		.g = (const float *)(const void *)c->at[ZR_O_JOIN_FROM],
+		.acc = (float *)(void *)c->at[ZR_O_JOIN_TO],
+		.number = c->i->number,
+		.from = c->i->from,
+		.apart = c->i->blocks * (int64_t)zr_dtype_block(c->i->from),
+		.group = c->i->group,
+		.to = c->i->from,
+		.to_apart = c->i->blocks * ZR_BLOCK,
+	};
+	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
+}
+
 /* ---- updates ---- */
 
 static const struct zr_subgroup *subgroup_of(const struct zr_session *s, const struct zr_call *c)

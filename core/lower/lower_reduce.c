@@ -8,13 +8,16 @@
  *   one, by host      to the host                                            adds
  *   peers             fence                 adds in place, fence
  *   others            exchange              adds, shares sums
+ *   others, by node   exchange in the node  joins, exchange of nodes         adds, shares sums
  *   others, by host   exchange or copy      to the host, or exchange         adds, shares sums
  *   in parts          all of it, slice by slice
  *
  * Peers read each other's memory. An exchange is an all-to-all, or, where each rank sends once per
  * update, a reduce-scatter: comm adds on the way. By host: from a device that only copies reach, to
  * sums on the host, or to other ranks; such a reduce ends after the next layer was enqueued, so
- * that the device does not wait for the host. Sums are shared where who adds gradients is not who
+ * that the device does not wait for the host. By node: what the ranks of a node have for each owner
+ * is added there first, and the sums go to the owners, between ranks of the same place in their
+ * nodes. Sums are shared where who adds gradients is not who
  * holds masters.
  */
 #include "core/base/numbers.h"
@@ -53,10 +56,15 @@ static int sends(const struct zr_lowering *l)
 	return !alone(l) && (l->last || !zr_sums_locally(l->f));
 }
 
-/* What comes for a unit: of each rank its contribution, or their sum. */
+static int by_node(const struct zr_lowering *l)
+{
+	return l->f->node_sum > 1;
+}
+
+/* What comes for a unit: of each rank its contribution, of neighbours, or their sum. */
 static int contributions(const struct zr_lowering *l)
 {
-	return l->plan->scatter ? 1 : l->f->process.world;
+	return l->plan->scatter ? 1 : l->f->process.world / l->f->node_sum;
 }
 
 /* The type in which they come: in place, and of this rank alone, as layers left them. */
@@ -184,7 +192,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 	struct zr_instr of = { .dtype = l->f->types.comm_dtype,
 			       .from = contribution_type(l),
 			       .number = contributions(l),
-			       .group = (int32_t)l->f->train->sum_group,
+			       .group = (int32_t)l->f->train->sum_group / l->f->node_sum,
 			       .queue = zr_low_queue(l, ZR_R_GRAD) };
 
 	set_contributions(l, x, a);
@@ -343,13 +351,76 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 	return x;
 }
 
+/* By node: ranks of a node exchange what they have for each rank of the same place in any node; the
+ * unit's result is behind what it sends, in a buffer of its own. */
+static void exchange_in_node(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const int64_t nodes = zr_group_ranks(l->f, ZR_GROUP_CROSS);
+	int32_t n = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		const struct zr_operand send = l->reduce[op->first + i].send;
+		const uint64_t bytes = send.bytes / (uint64_t)nodes;
+		struct zr_operand recv = message(l, zr_comm_on_host(l->f), send.bytes);
+		for (int64_t k = 0; k < nodes; k++) {
+			uint64_t at = (uint64_t)k * bytes;
+			l->part[n++] =
+				(struct zr_sent_received){ zr_operand_part(send, at, bytes),
+							   zr_operand_part(recv, at, bytes) };
+		}
+		l->reduce[op->first + i].send = recv;
+	}
+
+	l->unit = zr_low_units(l, op)[0];
+	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, ZR_GROUP_NODE, l->f->types.comm_dtype, 0, n);
+}
+
+/* What came in the node is added, neighbours to neighbours. */
+static void join(struct zr_lowering *l, int32_t u, struct zr_sent_received *x)
+{
+	const int host = zr_comm_on_host(l->f);
+	int32_t type = l->f->types.comm_dtype, world = l->f->process.world;
+	struct zr_operand to = message(l, host, x->send.bytes / (uint64_t)l->f->node_sum);
+	struct zr_instr of = { .kind = ZR_I_JOIN,
+			       .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
+			       .dtype = type,
+			       .from = type,
+			       .number = world,
+			       .group = l->f->node_sum };
+	of.blocks = (int64_t)(x->send.bytes / (uint64_t)world / zr_dtype_block(type));
+	l->unit = u;
+	zr_low_emit(l, of);
+	zr_low_operand(l, ZR_O_JOIN_FROM, x->send, ZR_READS);
+	zr_low_operand(l, ZR_O_JOIN_TO, to, ZR_WRITES);
+	x->send = to;
+}
+
+/* What ranks have of the units goes to their owners, or to those of their node. */
 static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t kind = l->plan->scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
+	if (by_node(l)) {
+		exchange_in_node(l, op);
+		return;
+	}
+
 	for (int32_t i = 0; i < op->n; i++)
 		l->part[i] = l->reduce[op->first + i];
 	l->unit = zr_low_units(l, op)[0];
 	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->f->types.comm_dtype, 0, op->n);
+}
+
+/* By node, what came there goes on to the owners. */
+static void exchange_on(struct zr_lowering *l, const struct zr_pop *op)
+{
+	if (!by_node(l))
+		return;
+
+	for (int32_t i = 0; i < op->n; i++) {
+		join(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
+		l->part[i] = l->reduce[op->first + i];
+	}
+	l->unit = zr_low_units(l, op)[0];
+	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, ZR_GROUP_CROSS, l->f->types.comm_dtype, 0, op->n);
 }
 
 /* Contributions may be read where they lie, or, after the second fence, no more. `send`: what
@@ -519,6 +590,7 @@ static void send_slice(struct zr_lowering *l, const struct zr_pop *op, int host)
 	x->send = narrow(l, x->send, x->send.bytes, host);
 	x->recv = room_for(l, &x->send);
 	exchange(l, op);
+	exchange_on(l, op);
 	if (by_host(l) && !zr_comm_on_host(l->f))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 }
@@ -599,14 +671,14 @@ void zr_low_pending(struct zr_lowering *l)
 	l->pending = -1;
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->reduce[op->first + i].send);
-	if (!sums_on_host(l))
+	if (by_host(l) && !sums_on_host(l))
 		move_received(l, op, ZR_R_COMM);
 	add_units(l, op);
 	share_sums(l, op);
 	l->op = whose;
 }
 
-/* What the host sees to goes on by itself; zr_low_pending() emits the rest. */
+/* What the host or other nodes see to goes on by itself; zr_low_pending() emits the rest. */
 static void leave_pending(struct zr_lowering *l, const struct zr_pop *op)
 {
 	zr_low_pending(l);
@@ -614,9 +686,10 @@ static void leave_pending(struct zr_lowering *l, const struct zr_pop *op)
 	if (alone(l))
 		return;
 
-	if (zr_comm_on_host(l->f))
+	if (by_host(l) && zr_comm_on_host(l->f))
 		exchange(l, op);
-	else
+	exchange_on(l, op);
+	if (by_host(l) && !zr_comm_on_host(l->f))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 }
 
@@ -631,7 +704,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	l->op = (int32_t)(op - l->record->op);
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->from[op->first + i]);
-	if (by_host(l)) {
+	if (by_host(l) || by_node(l)) {
 		leave_pending(l, op);
 	} else {
 		add_units(l, op);

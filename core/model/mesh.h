@@ -30,7 +30,7 @@ struct zr_axis {
 };
 
 struct zr_mesh {
-	struct zr_axis group[ZR_GROUP_WORLD + 1]; /* by ZR_GROUP_* */
+	struct zr_axis group[ZR_GROUP_CROSS + 1]; /* by ZR_GROUP_*; CROSS: only if even */
 	struct zr_axis axis[ZR_AXIS_COUNT];       /* by ZR_AXIS_* */
 	int even; /* 1: all nodes have as many ranks: only then may anything be split by node */
 };

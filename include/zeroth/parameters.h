@@ -64,8 +64,11 @@ struct zr_op_fold {
 	int32_t group, turn;
 	float *waiting;        /* [log2(group / number)][n] */
 	int64_t waiting_apart; /* elements from one of these sums to the next */
-	/* type of acc; 0: fp32. 16 bits: of a whole tree, without ZR_OP_ACCUMULATE and sumsq */
+	/* type of acc; 0: fp32. 16 bits: roots are stored, without ZR_OP_ACCUMULATE and sumsq */
 	int32_t to, rsv2;
+	/* elements from where a root is stored to where the next one is, without ZR_OP_ACCUMULATE
+	 * and sumsq; 0: acc takes them all */
+	int64_t to_apart;
 };
 
 /* AdamW (Loshchilov and Hutter 2019; Kingma and Ba 2015) in one pass over memory:

@@ -81,6 +81,7 @@ static int join_turns(const struct zr_op_fold *op, const struct zr_fold_shape *s
 static void add_many(const struct zr_op_fold *op, const struct zr_fold_shape *s, int64_t i)
 {
 	zr_real waiting[ZR_FOLD_LEVELS], sum = 0;
+	int64_t stored = 0;
 	int added = op->flags & ZR_OP_ACCUMULATE, roots = 0;
 	if (added)
 		sum = zr_reals(op->acc)[i];
@@ -89,6 +90,10 @@ static void add_many(const struct zr_op_fold *op, const struct zr_fold_shape *s,
 		zr_real x = leaf(op, s, k, i);
 		if (!join_inside(op, s, k, waiting, &x) || !join_turns(op, s, i, &x))
 			continue;
+		if (op->to_apart) {
+			put(op->acc, i + stored++ * op->to_apart, s->to, x);
+			continue;
+		}
 		sum = added ? sum + x : x;
 		added = roots = 1;
 	}

@@ -173,6 +173,7 @@ ZR_INLINE void add_many(const struct zr_op_fold *op, const struct zr_fold_shape 
 			struct measure *m, int64_t i, int64_t n, int32_t dtype)
 {
 	struct strip waiting[ZR_FOLD_LEVELS], sum;
+	int64_t stored = 0;
 	int added = op->flags & ZR_OP_ACCUMULATE, roots = 0;
 	if (added)
 		sum = load(op->acc + i, n);
@@ -181,6 +182,10 @@ ZR_INLINE void add_many(const struct zr_op_fold *op, const struct zr_fold_shape 
 		struct strip x = leaf(op, s, k, i, n, dtype);
 		if (!join_inside(s, k, waiting, &x, dtype) || !join_turns(op, s, i, n, &x, dtype))
 			continue;
+		if (op->to_apart) {
+			store(op->acc, i + stored++ * op->to_apart, s->to, &x, n);
+			continue;
+		}
 		UNROLL for (int p = 0; p < ZR_PARTS && added; p++)
 			x.part[p] = sum.part[p] + x.part[p];
 		sum = x;

@@ -171,11 +171,16 @@ template <class T> struct fold_many {
 	ZR_MEMBER void element(nothing, int64_t i, const operands &of, sums *s) const
 	{
 		float waiting[ZR_FOLD_LEVELS], sum = of.acc;
+		int64_t stored = 0;
 		int added = op.flags & ZR_OP_ACCUMULATE, roots = 0;
 		for (int32_t k = 0; k < shape.number; k++) {
 			float x = leaf(k, i);
 			if (!join_inside(k, waiting, &x) || !join_turns(i, &x))
 				continue;
+			if (op.to_apart) {
+				store(i + stored++ * op.to_apart, x);
+				continue;
+			}
 			sum = added ? sum + x : x;
 			added = roots = 1;
 		}

@@ -45,6 +45,34 @@ for g in 2 8; do
 		$(of $g) -o comm.plugin="$scratch/devcomm.so")" "${want[fp32$g]}"
 done
 
+# ---- nodes: what their ranks have is added there, and the sums go to the owners ----
+for g in 2 4 8; do
+	for n in 2 4; do
+		is "I1: trees of $g over nodes of $n" "$(digest bf16 fp32 none none none stage2 8 keep auto auto 1 "${eight[@]}" $(of $g) \
+			-o boot.ranks_per_node=$n)" "${want[bf16$g]}"
+	done
+done
+is 'I1: over nodes, split parameters, trees over two micro-batches' "$(digest fp16 fp32 none none none hpz 4 keep auto auto 1 \
+	"${eight[@]}" $(of 8) -o boot.ranks_per_node=2)" "${want[fp168]}"
+is 'I1: over nodes, sums on the host of a device that only copies reach' "$(digest fp32 fp32 cpu none none stage2 4 keep auto auto 1 \
+	"${eight[@]}" $(of 4) -o boot.ranks_per_node=2)" "${want[fp324]}"
+is 'I1: over nodes, sums on disk, gradients in parts' "$(digest bf16 fp32 nvme nvme none stage3 4 keep tiny auto 1 "${eight[@]}" $(of 8) \
+	-o boot.ranks_per_node=2 -o train.gradient_part_size=4096)" "${want[bf168]}"
+is 'I1: over nodes, a comm that copies' "$(digest bf16 fp32 cpu none none stage2 4 keep auto auto 1 "${eight[@]}" $(of 4) \
+	-o boot.ranks_per_node=2 -o comm.plugin="$scratch/devcomm.so")" "${want[bf164]}"
+six=(-o train.train_batch_size=6 $(of 2))
+is 'I1: nodes of three hold no whole trees' "$(digest fp32 fp32 none none none stage2 6 keep auto auto 1 "${six[@]}" \
+	-o boot.ranks_per_node=3)" "$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 "${six[@]}")"
+
+# The program: how often ranks exchange, and what they add, whatever their number.
+program() { # program RANKS PER_NODE GROUP
+	"$ZEROTH" plan -n "$1" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o train.train_batch_size="$1" \
+		-o boot.ranks_per_node="$2" -o train.sum_group="$3" -o zero.plugin=stage2 --program |
+		awk '/^program/ { on = /last micro/ } on && /reduce/ { count[$3]++ } END { print count["accumulate"], count["join"], count["collective"] }'
+}
+is 'each gradient is added by one instruction' "$(program 8 8 1 | cut -d ' ' -f 1)" "$(program 2 2 1 | cut -d ' ' -f 1)"
+is 'whatever the number of ranks and nodes' "$(program 32 8 8)" "$(program 16 8 8)"
+
 # ---- going on: the number of ranks may change, the order of sums may not ----
 run=$scratch/kept
 go() { # go RANKS STEPS OPTION...; resume: goes on

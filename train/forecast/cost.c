@@ -380,6 +380,7 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 	case ZR_I_WHOLE:
 		return whole(c, i);
 	case ZR_I_CAST:
+	case ZR_I_JOIN:
 	case ZR_I_PARTIAL:
 	case ZR_I_LOAD:
 	case ZR_I_STORE:

@@ -41,6 +41,15 @@ static int wait_for(struct zr_inst *inst, zr_ticket ticket)
 	return ZR_ENOTSUP;
 }
 
+static int make_group(struct zr_inst *inst, int32_t number, const int32_t *ranks, int32_t n)
+{
+	(void)inst;
+	(void)number;
+	(void)ranks;
+	(void)n;
+	return ZR_ENOTSUP;
+}
+
 static void stop(struct zr_inst *inst, const char *why)
 {
 	(void)inst;
@@ -65,7 +74,8 @@ static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl,
 					.wait = wait_for,
 					.abort = stop,
 					.bytes_sent = bytes_sent,
-					.sums = sums_of };
+					.sums = sums_of,
+					.group = make_group };
 
 static const char *const sums[] = { "ordered", "library", NULL };
 static const struct zr_opt opts[] = {

@@ -627,6 +627,19 @@ static void run_fold_many(struct buf *b, int64_t n, int32_t dtype, int device)
 		leaves[k] = memcpy(together + k * op.apart, b[k].p, (size_t)op.apart);
 	op.g = (const float *)(const void *)leaves[0];
 	BY(fold, op, blocks_of(n));
+
+	/* trees of two, stored in the leaves' type where the first two leaves were */
+	op.flags = 0;
+	op.sumsq = NULL;
+	op.group = 2;
+	op.turn = 0;
+	op.to = op.from;
+	op.to_apart = n;
+	op.acc = (float *)(void *)together;
+	op.g = (const float *)(const void *)(together + 2 * op.apart);
+	op.number = 2;
+	BY(fold, op, blocks_of(n));
+	memcpy(b[0].p, together, (size_t)op.apart);
 	memcpy(b[6].p, sumsq, 8);
 	free(together);
 }

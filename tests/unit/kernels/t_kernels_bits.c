@@ -646,6 +646,40 @@ static void fold_stores_a_tree_in_16_bits(void **state)
 	}
 }
 
+/* Three trees of two in one call, each to its own place, in the type of the wire and in fp32. */
+static void fold_stores_each_tree_in_its_place(void **state)
+{
+	enum { LENGTH = 21, APART = 32 };
+	const struct zr_cpu_kernels *k;
+	uint64_t seed = 13;
+
+	(void)state;
+	EACH_VARIANT(k)
+	for (int32_t dtype = ZR_F32; dtype <= ZR_F16; dtype++) {
+		float *leaf = drawn_finely(&seed, 6 * LENGTH, ZR_F32);
+		char *sum = fixture_buffer(3 * APART, dtype);
+		struct zr_op_fold op = { .size = sizeof op,
+					 .comm_dtype = dtype,
+					 .n = LENGTH,
+					 .g = leaf,
+					 .acc = (float *)(void *)sum,
+					 .number = 6,
+					 .apart = LENGTH * 4,
+					 .group = 2,
+					 .to = dtype,
+					 .to_apart = APART };
+		k->fold(&op, 0, 1);
+		for (int i = 0; i < 3 * LENGTH; i++) {
+			const int t = i / LENGTH, e = i % LENGTH;
+			const float pair[] = { leaf[2 * t * LENGTH + e],
+					       leaf[(2 * t + 1) * LENGTH + e] };
+			assert_int_equal(zr_bits((float)fixture_get(sum, t * APART + e, dtype)),
+					 zr_bits(tree(pair, 2, dtype)));
+		}
+		fixture_release();
+	}
+}
+
 /* ---- our own functions ---- */
 
 static void exp_is_within_one_ulp(void **state)
@@ -756,6 +790,7 @@ int main(void)
 		cmocka_unit_test(fold_can_only_measure),
 		cmocka_unit_test(fold_adds_trees_however_leaves_come),
 		cmocka_unit_test(fold_stores_a_tree_in_16_bits),
+		cmocka_unit_test(fold_stores_each_tree_in_its_place),
 		cmocka_unit_test(exp_is_within_one_ulp),
 		cmocka_unit_test(log_and_cos_are_accurate),
 		cmocka_unit_test(gelu_is_accurate_and_calm_in_its_tails),
