@@ -4,8 +4,8 @@
 # `make fuzz` libFuzzer (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a
 # target; FUZZ_TARGETS: only these.
 fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_import %D%/fuzz_index \
-	%D%/fuzz_ini \
-	%D%/fuzz_manifest %D%/fuzz_meeting %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_template \
+	%D%/fuzz_ini %D%/fuzz_launch \
+	%D%/fuzz_manifest %D%/fuzz_meeting %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_tcp %D%/fuzz_template \
 	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
 EXTRA_DIST += %D%/slice.sh %D%/campaign %D%/corpus %D%/json.dict %D%/ini.dict
@@ -50,6 +50,12 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_ini_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_ini_LDADD = $(fuzz_libs)
 
+# the launcher's and the agent's sources are part of the target's
+%C%_fuzz_launch_SOURCES = %D%/fuzz_launch.c
+%C%_fuzz_launch_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_launch_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_launch_LDADD = train/librun.la $(fuzz_libs)
+
 %C%_fuzz_manifest_SOURCES = %D%/fuzz_manifest.c tests/lib/ckpt_fixture.c tests/lib/ckpt_fixture.h
 %C%_fuzz_manifest_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_manifest_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -76,6 +82,15 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_safetensors_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_safetensors_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_safetensors_LDADD = $(fuzz_libs)
+
+# tcp.c is part of the target's
+%C%_fuzz_tcp_SOURCES = %D%/fuzz_tcp.c $(fuzz_tcp_moves)
+fuzz_tcp_moves = plugins/comm/tcp/connect.c plugins/comm/tcp/fetch.c plugins/comm/tcp/group.c plugins/comm/tcp/lend.c \
+	plugins/comm/tcp/move.c plugins/comm/tcp/note.c plugins/comm/tcp/post.c plugins/comm/tcp/sum.c \
+	plugins/comm/tcp/text.c plugins/comm/tcp/wait.c plugins/comm/header.c plugins/comm/sum.c
+%C%_fuzz_tcp_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_tcp_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_tcp_LDADD = tests/lib/libtesthost.la $(fuzz_libs)
 
 %C%_fuzz_template_SOURCES = %D%/fuzz_template.c
 %C%_fuzz_template_CPPFLAGS = $(fuzz_cppflags)

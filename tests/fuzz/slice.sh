@@ -24,11 +24,13 @@ slice encode 1000
 slice import 500
 slice index 1000
 slice ini 400
+slice launch 1000
 slice manifest 2000
 slice meeting 200
 slice model 400
 slice plugin 2000
 slice safetensors 1500
+slice tcp 1000
 slice template 1000
 slice text 1000
 slice tokenizer 300

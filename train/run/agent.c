@@ -30,6 +30,8 @@
 #define BEAT 0.5 /* seconds between two */
 #define LOOK 200 /* milliseconds until the child is looked for */
 
+#define MOST_RANKS (1 << 18)
+
 struct agent {
 	struct zr_frames in;
 	pid_t child; /* 0: no job yet */
@@ -75,7 +77,7 @@ static void answer_port(void)
 /* ---- the job --------------------------------------------------------------------- */
 
 /* The texts behind the head of a job. NULL: there are fewer than it says, or no memory. */
-static char **split_texts(const struct zr_frame_job *job, size_t bytes)
+static char **split_texts(const char *from, size_t bytes, const struct zr_frame_job *job)
 {
 	const size_t most = ZR_FRAMES_MOST;
 	if (job->n_variables < 0 || job->n_words < 1 || (size_t)job->n_variables > most ||
@@ -91,7 +93,7 @@ static char **split_texts(const struct zr_frame_job *job, size_t bytes)
 		return NULL;
 	}
 
-	memcpy(copy, job + 1, bytes);
+	memcpy(copy, from, bytes);
 	copy[bytes] = 0;
 	char *next = copy, *behind = copy + bytes;
 	for (size_t i = 0; i < n; i++) {
@@ -106,6 +108,25 @@ static char **split_texts(const struct zr_frame_job *job, size_t bytes)
 	}
 
 	return text;
+}
+
+/* Whether these can be ranks of a training. */
+static int has_ranks(const struct zr_frame_job *job)
+{
+	return job->first >= 0 && job->n > 0 && job->world <= MOST_RANKS &&
+	       job->first <= job->world - job->n;
+}
+
+/* The job of a frame, and its texts, as split_texts; NULL: it is none. */
+static char **take_job(const struct zr_frame_head *head, struct zr_frame_job *job)
+{
+	if (head->bytes < sizeof *job)
+		return NULL;
+
+	memcpy(job, head + 1, sizeof *job);
+	if (!has_ranks(job))
+		return NULL;
+	return split_texts((const char *)(head + 1) + sizeof *job, head->bytes - sizeof *job, job);
 }
 
 /* In the child: its directory and environment. 0, or 4 after a line. */
@@ -161,11 +182,7 @@ static int start_job(struct agent *a, const struct zr_frame_head *head, zr_agent
 	struct zr_frame_job job;
 	int out[2], err[2];
 
-	if (a->child || head->bytes < sizeof job)
-		return no_job("the launcher's job is none");
-
-	memcpy(&job, head + 1, sizeof job);
-	char **text = split_texts((const void *)(head + 1), head->bytes - sizeof job);
+	char **text = a->child ? NULL : take_job(head, &job);
 	if (!text)
 		return no_job("the launcher's job is none, or there is no memory for it");
 	if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))

@@ -89,6 +89,12 @@ void zr_frames_free(struct zr_frames *f)
 
 /* ---- the beat -------------------------------------------------------------------- */
 
+int zr_frame_is_beat(const struct zr_frame_beat *b)
+{
+	const int has_batch = b->micro > 0 && b->batch >= b->micro;
+	return (has_batch || (!b->batch && !b->micro)) && b->steps >= 0 && b->latest >= -1;
+}
+
 void zr_frame_from_beat(const struct zr_beat *b, struct zr_frame_beat *out)
 {
 	*out = (struct zr_frame_beat){ .count = atomic_load(&b->count),

@@ -78,6 +78,8 @@ const struct zr_frame_head *zr_frames_first(const struct zr_frames *f, int *brok
 void zr_frames_drop(struct zr_frames *f, size_t bytes); /* the first bytes */
 void zr_frames_free(struct zr_frames *f);
 
+/* Whether an agent can have sent it: numbers with which a restart can reckon. */
+int zr_frame_is_beat(const struct zr_frame_beat *b);
 /* Between the beat of this process and a frame. */
 void zr_frame_from_beat(const struct zr_beat *b, struct zr_frame_beat *out);
 void zr_frame_to_beat(const struct zr_frame_beat *in, struct zr_beat *b);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "core/base/child.h"
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/session.h"
 #include "train/beat.h"
@@ -30,9 +31,11 @@
 #define LINE         2048
 #define GREETING     60.0 /* seconds in which an agent must say that it is there */
 #define SILENCE      60.0 /* seconds after which an agent that says nothing has gone */
-#define PATIENCE     5.0  /* seconds from one way to end ranks to the next */
-#define SHELL_MOMENT 2.0  /* seconds in which a shell ends by itself, and when it is asked to */
+#define PORTS        65535
+#define PATIENCE     5.0 /* seconds from one way to end ranks to the next */
+#define SHELL_MOMENT 2.0 /* seconds in which a shell ends by itself, and when it is asked to */
 #define ERASE        "\r\033[K"
+#define DAMAGED      "what its agent sends is damaged"
 
 enum state { NOT_USED, STARTING, READY, RUNNING, ENDED };
 
@@ -396,6 +399,7 @@ static int send_job(const struct zr_machines *m, struct machine *one)
 	free(text);
 	free(directory);
 	one->state = RUNNING;
+	one->heard = zr_now();
 	return rc;
 }
 
@@ -435,7 +439,7 @@ static void take_greeting(struct zr_machines *m, struct machine *one, const char
 	send_jobs(m);
 }
 
-/* A shell may print lines of its own before the agent's greeting. */
+/* A shell may print lines of its own before the agent's greeting, of any length. */
 static void look_for_greeting(struct zr_machines *m, struct machine *one)
 {
 	const size_t hello = strlen(ZR_FRAMES_HELLO);
@@ -454,54 +458,93 @@ static void look_for_greeting(struct zr_machines *m, struct machine *one)
 		}
 
 		snprintf(version, sizeof version, "%.*s", (int)(n - hello), line + hello);
+		zr_one_line(version);
 		zr_frames_drop(&one->from, n + 1);
 		take_greeting(m, one, version);
 	}
+
+	if (one->state == STARTING && one->from.used > LINE) {
+		add_to_line(m, one, &one->said, one->from.data, one->from.used);
+		zr_frames_drop(&one->from, one->from.used);
+	}
 }
 
-static void take_port(struct zr_machines *m, struct machine *one, const void *data, size_t bytes)
+/* Whether the frame is one of that size; else the machine is given up. */
+static int has_size(struct zr_machines *m, struct machine *one, const struct zr_frame_head *head,
+		    size_t bytes)
 {
-	int32_t port = -EINVAL;
-	if (bytes == sizeof port)
-		memcpy(&port, data, sizeof port);
-	if (port > 0) {
+	if (head->bytes == bytes)
+		return 1;
+
+	give_up(m, one, DAMAGED);
+	return 0;
+}
+
+static void take_port(struct zr_machines *m, struct machine *one, const struct zr_frame_head *head)
+{
+	int32_t port;
+	if (!has_size(m, one, head, sizeof port))
+		return;
+
+	memcpy(&port, head + 1, sizeof port);
+	if (port > 0 && port <= PORTS) {
 		m->port = port;
 		send_jobs(m);
 		return;
 	}
 
-	snprintf(one->end.text, sizeof one->end.text, "no port is free there: %s", strerror(-port));
+	snprintf(one->end.text, sizeof one->end.text, "no port is free there: %s",
+		 strerror(port < 0 && port >= -PORTS ? -port : EINVAL));
 	note_end(m, one, 4);
 }
 
-static void take_beat(const struct zr_machines *m, const struct machine *one,
-		      const struct zr_frame_beat *beat)
+/* Whether it can be used. */
+static int take_beat(const struct zr_machines *m, const struct machine *one,
+		     const struct zr_frame_beat *beat)
 {
+	if (!zr_frame_is_beat(beat))
+		return 0;
 	if (one == first_used(m))
 		zr_frame_to_beat(beat, zr_beat_shared());
+	return 1;
 }
 
-static void take_end(struct zr_machines *m, struct machine *one, const void *data, size_t bytes)
+static void hear_beat(struct zr_machines *m, struct machine *one, const struct zr_frame_head *head)
 {
-	static struct zr_frame_end end;
-	if (bytes != sizeof end)
+	static struct zr_frame_beat beat;
+	if (!has_size(m, one, head, sizeof beat))
 		return;
 
-	memcpy(&end, data, sizeof end);
-	take_beat(m, one, &end.beat);
+	memcpy(&beat, head + 1, sizeof beat);
+	if (!take_beat(m, one, &beat))
+		give_up(m, one, DAMAGED);
+}
+
+static void take_end(struct zr_machines *m, struct machine *one, const struct zr_frame_head *head)
+{
+	static struct zr_frame_end end;
+	if (!has_size(m, one, head, sizeof end))
+		return;
+
+	memcpy(&end, head + 1, sizeof end);
+	if (!take_beat(m, one, &end.beat) || end.code < 0 || end.code > UINT8_MAX) {
+		give_up(m, one, DAMAGED);
+		return;
+	}
+
 	one->end = end.end;
 	one->end.text[sizeof one->end.text - 1] = 0;
+	zr_one_line(one->end.text);
 	note_end(m, one, end.code);
 }
 
 static void take_frame(struct zr_machines *m, struct machine *one, const struct zr_frame_head *head)
 {
 	const void *data = head + 1;
-	static struct zr_frame_beat beat;
 
 	switch ((enum zr_frame_kind)head->kind) {
 	case ZR_FRAME_PORT:
-		take_port(m, one, data, head->bytes);
+		take_port(m, one, head);
 		return;
 	case ZR_FRAME_OUT:
 		fwrite(data, 1, head->bytes, stdout);
@@ -511,13 +554,10 @@ static void take_frame(struct zr_machines *m, struct machine *one, const struct 
 		fwrite(data, 1, head->bytes, stderr);
 		return;
 	case ZR_FRAME_BEAT:
-		if (head->bytes != sizeof beat)
-			return;
-		memcpy(&beat, data, sizeof beat);
-		take_beat(m, one, &beat);
+		hear_beat(m, one, head);
 		return;
 	case ZR_FRAME_END:
-		take_end(m, one, data, head->bytes);
+		take_end(m, one, head);
 		return;
 	case ZR_FRAME_JOB:
 	case ZR_FRAME_SIGNAL:
@@ -525,21 +565,29 @@ static void take_frame(struct zr_machines *m, struct machine *one, const struct 
 	}
 }
 
+static int is_heard(const struct machine *one)
+{
+	return one->state == READY || one->state == RUNNING;
+}
+
 static void hear(struct zr_machines *m, struct machine *one)
 {
 	const struct zr_frame_head *head;
 	int broken = 0, there = zr_frames_fill(&one->from);
 
-	one->heard = zr_now();
 	if (one->from.data && one->state == STARTING)
 		look_for_greeting(m, one);
-	while (one->state != STARTING && (head = zr_frames_first(&one->from, &broken))) {
+	if (one->state != STARTING) /* what a shell prints is no word of the agent */
+		one->heard = zr_now();
+	while (is_heard(one) && (head = zr_frames_first(&one->from, &broken))) {
 		take_frame(m, one, head);
 		zr_frames_drop(&one->from, sizeof *head + head->bytes);
 	}
+	if (one->state == ENDED) /* its last word was the one before */
+		zr_frames_drop(&one->from, one->from.used);
 
 	if (broken && one->state != ENDED)
-		give_up(m, one, "what its agent sends is damaged");
+		give_up(m, one, DAMAGED);
 	if (broken || there < 0)
 		lose(m, one);
 }

@@ -36,7 +36,7 @@ static int next_ranks(const struct restarts *r, int left)
 	const int most = left < r->ranks ? left : r->ranks - 1;
 
 	for (int n = most; least && b->batch && n >= least; n--)
-		if (b->batch % (b->micro * n) == 0)
+		if (b->batch % b->micro == 0 && b->batch / b->micro % n == 0)
 			return n;
 	return r->ranks;
 }

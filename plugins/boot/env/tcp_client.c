@@ -316,6 +316,7 @@ static void look_at_interface(struct zr_inst *b)
 	struct zt_place own;
 	if (!*b->o->interface || !is_beside_rank0(&b->mine) || !zt_is_loopback(b->tcp->place.host))
 		return;
+
 	if (!zt_list_addresses(b->o->interface, &own) && *own.host)
 		memcpy(b->tcp->place.host, own.host, sizeof own.host);
 }
@@ -325,6 +326,7 @@ static const char *advice(const struct zr_inst *b)
 {
 	if (is_beside_rank0(&b->mine) || !zt_is_loopback(b->tcp->place.host))
 		return "";
+
 	return "; each machine reaches itself there: MASTER_ADDR or [boot] address says how "
 	       "others reach that of rank 0";
 }

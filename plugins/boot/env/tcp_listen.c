@@ -96,6 +96,7 @@ static int listen_on_name(const char *host, const char *port, struct wanted want
 	for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
 		if (!wanted.loopback && is_loopback(a->ai_addr))
 			continue;
+
 		fd = listen_at(a->ai_addr, a->ai_addrlen);
 		if (fd < 0 && errno != EADDRNOTAVAIL)
 			*why = errno;
@@ -176,6 +177,7 @@ static void warn_of_all(const struct zr_inst *b, const struct zt_place *place)
 	const char *why = "is no address of this machine";
 	if (zt_is_loopback(place->host))
 		why = "leads to this machine alone, where ranks of others cannot come";
+
 	zr_log(b->h, ZR_LOG_WARN,
 	       "%s %s: rank 0 listens on port %s of all interfaces; [boot] interface "
 	       "chooses one",

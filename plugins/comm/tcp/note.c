@@ -130,12 +130,21 @@ int tc_lost(struct zr_inst *c, int32_t rank, int why)
 
 /* ---- reading --------------------------------------------------------------------- */
 
+static int is_note(const struct tc_note *n)
+{
+	if (n->group < 0 || n->group >= GROUPS)
+		return 0;
+	if (n->what == NOTE_STOPPED)
+		return *n->why != 0;
+	return n->what == NOTE_WAITS || n->what == NOTE_LEFT;
+}
+
 static int take(struct zr_inst *c, int32_t rank)
 {
 	struct tc_peer *peer = &c->peer[rank];
 	struct tc_note *n = &peer->coming;
 	n->why[sizeof n->why - 1] = 0;
-	if (n->group < 0 || n->group >= GROUPS || n->what < NOTE_WAITS || n->what > NOTE_LEFT) {
+	if (!is_note(n)) {
 		c->follows = 1;
 		return tc_stop(c, "rank %d sent what is no note: do all ranks run the same zeroth?",
 			       rank);

@@ -27,6 +27,7 @@ static void add_unfinished(const struct zr_inst *c, const struct tc_pend *p,
 		const struct tc_peer *peer = &c->peer[r];
 		const int moves = peer->in[p->group].seq <= p->own.seq ||
 				  peer->out[p->group].seq <= p->own.seq;
+
 		if (k != g->rank && moves)
 			comm_missing_add(missing, &(struct comm_seen){ .rank = r, .has_come = 1 });
 	}
