@@ -246,8 +246,8 @@ struct zr_op_muon {
 	void *lowp;
 };
 
-/* gram = a I + b gram + c square, all [n, n], where square = gram gram: the factor of one
- * Newton-Schulz iteration. GROWABLE. */
+/* gram = a I + b gram + c square, all [n, n]: the factor of one Newton-Schulz iteration, where
+ * square = gram gram, or gram = square square. GROWABLE. */
 struct zr_op_muon_factor {
 	uint32_t size, flags;
 	int64_t n;

@@ -2,11 +2,11 @@
 #
 # Values that others computed, and the scripts that made them.
 EXTRA_DIST += %D%/attention.txt %D%/gpt2.bin %D%/head.txt %D%/kernels.txt %D%/llama.bin \
-	%D%/moments8.txt %D%/optim.txt %D%/right.txt %D%/schedules.txt %D%/split24.txt %D%/warmup.txt %D%/checkpoint %D%/pretrained
+	%D%/moments8.txt %D%/muon.txt %D%/optim.txt %D%/right.txt %D%/schedules.txt %D%/split24.txt %D%/warmup.txt %D%/checkpoint %D%/pretrained
 EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_categories.py \
 	%D%/make_decoded.py \
 	%D%/make_gpt2.py %D%/make_head.py \
-	%D%/make_kernels.py %D%/make_llama.py %D%/make_moments8.py %D%/make_optim.py %D%/make_pretrained.py %D%/make_right.py %D%/make_split24.py \
+	%D%/make_kernels.py %D%/make_llama.py %D%/make_moments8.py %D%/make_muon.py %D%/make_optim.py %D%/make_pretrained.py %D%/make_right.py %D%/make_split24.py \
 	%D%/make_schedules.py \
 	%D%/make_tokenizers.py %D%/make_warmup.py %D%/make_words.py
 EXTRA_DIST += %D%/tokenizers/decoded.json %D%/tokenizers/words.txt

@@ -13,7 +13,6 @@ from ademamix import AdEMAMix
 from pytorch_optimizer import AdaFactor, SignSGD
 
 SHAPES = ((3 * 2048 + 3,), (37, 29), (5,))
-MATRICES = ((37, 29), (29, 71), (5, 1))
 LARGER_MATRICES = ((40, 20), (29, 71), (64, 33))
 STEP = 131
 
@@ -71,37 +70,6 @@ class Lamb(torch.optim.Optimizer):
                 p -= group["lr"] * min(max(float(p.norm() / r.norm()), least), most) * r
 
 
-class Muon(torch.optim.Optimizer):
-    """Jordan 2024 in the form of torch.optim.Muon, in float64 instead of bfloat16."""
-
-    def __init__(self, params, momentum=0.95, nesterov=True, weight_decay=0, steps=5, scale="original"):
-        super().__init__(params, dict(lr=1))
-        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
-        self.steps, self.scale = steps, scale
-
-    def orthogonal(self, x):
-        a, b, c = 3.4445, -4.7750, 2.0315
-        tall = x.shape[0] > x.shape[1]
-        x = x.T if tall else x
-        x = x / max(float(x.norm()), 1e-7)
-        for _ in range(self.steps):
-            gram = x @ x.T
-            x = a * x + (b * gram + c * gram @ gram) @ x
-        return x.T if tall else x
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            for p in group["params"]:
-                buf = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
-                buf.lerp_(p.grad, 1 - self.momentum)
-                update = self.orthogonal(p.grad.lerp(buf, self.momentum) if self.nesterov else buf)
-                rows, cols = p.shape
-                ratio = max(1, rows / cols) ** 0.5 if self.scale == "original" else 0.2 * max(rows, cols) ** 0.5
-                p *= 1 - group["lr"] * self.weight_decay
-                p -= group["lr"] * ratio * update
-
-
 CASES = {
     "adamw": lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), weight_decay=0.1),
     "adam": lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
@@ -115,12 +83,6 @@ CASES = {
                                                  initial_accumulator_value=0.5),
     "lamb": lambda p: Lamb(p, betas=(0.9, 0.999), eps=1e-8, weight_decay=0),
     "lamb-all": lambda p: Lamb(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1, least=1.25, most=3, correct=False),
-}
-
-
-MATRIX_CASES = {
-    "muon": lambda p: Muon(p),
-    "muon-all": lambda p: Muon(p, momentum=0.8, nesterov=False, weight_decay=0.1, steps=3, scale="match_rms_adamw"),
 }
 
 EXAMPLE_CASES = {
@@ -147,8 +109,6 @@ def trajectory(name, make, shapes):
 
 for name, make in CASES.items():
     trajectory(name, make, SHAPES)
-for name, make in MATRIX_CASES.items():
-    trajectory(name, make, MATRICES)
 for name, make in EXAMPLE_CASES.items():
     trajectory(name, make, SHAPES)
 trajectory("adafactor", lambda p: AdaFactor(p, betas=(None, 0.999), relative_step=False, scale_parameter=False),

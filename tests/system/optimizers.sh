@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I1, same bits with optimizers that look beyond an element: sums over whole parameters (lamb), whole matrices beside an
-# elementwise one (muon and adamw, and a group without decay): over stages, ranks, pieces, tiers and master formats.
+# elementwise one (muon and adamw, and a group without decay; express: muon with its other methods): over stages, ranks, pieces, tiers and master formats.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -22,6 +22,8 @@ lr = 0.02
 match = *.bias *ln_*
 weight_decay = 0
 INI
+sed '/^lr = 0.02/a coefficients = polar_express\nmethod = gram\nadjust_lr_fn = spectral_unclamped' \
+	"$scratch/muon.ini" > "$scratch/express.ini"
 
 digest() { # digest OPTIMIZER RANKS [arguments]...
 	local conf=$scratch/$1.ini ranks=$2
@@ -35,7 +37,7 @@ split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
 pieces=(-o zero.sub_group_size=5000)
 disk=()
 for what in optimizer gradient param; do disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=$scratch/disk"); done
-for optimizer in lamb muon; do
+for optimizer in lamb muon express; do
 	for precision in fp32 bf16; do
 		set -- -o precision.plugin=$precision
 		one=$(digest $optimizer 1 "$@")
@@ -66,5 +68,8 @@ done
 one=$(digest muon 1)
 other=$(digest muon 1 -o optimizer.no_decay.weight_decay=0.1)
 ok 'a group without decay changes bits' test "$one" != "$other"
+for option in coefficients=polar_express method=gram adjust_lr_fn=spectral_unclamped; do
+	like "muon: $option has results of its own" "$(digest muon 1 -o optimizer.matrices.$option | grep -v "$one")" '^digest: '
+done
 like 'a matrix optimizer refuses other shapes' "$(digest muon 1 -o optimizer.matrices.match='*')" 'zeroth: .*\[optimizer'
 done_testing

@@ -25,7 +25,7 @@ struct optim_shape {
 	int32_t ndim;
 };
 
-/* Shapes of golden/make_optim.py, its matrices, and larger ones that devices cut. Odd all over. */
+/* Shapes of golden/make_optim.py, matrices of make_muon.py, and larger ones that devices cut. Odd all over. */
 extern const struct optim_shape optim_golden[OPTIM_PARAMS], optim_matrices[OPTIM_PARAMS];
 extern const struct optim_shape optim_larger_matrices[OPTIM_PARAMS];
 extern const struct optim_shape optim_large[OPTIM_PARAMS], optim_large_matrices[OPTIM_PARAMS];

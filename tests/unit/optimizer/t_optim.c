@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_optim.c - what optimizers compute, through their plugins on device/cpu: 50 updates of each
- * against golden/optim.txt (torch.optim in float64, or the published algorithm), and what their
- * options do.
+ * against golden/optim.txt (torch.optim in float64, or the published algorithm) and golden/muon.txt
+ * (the code of others), and what their options do.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ static const char *const none[] = { NULL };
 
 /* ---- trajectories ---- */
 
-static FILE *golden(void)
+static FILE *golden(const char *name)
 {
 	char path[4096];
 	const char *src = getenv("ZR_SRCDIR");
 	FILE *f;
-	snprintf(path, sizeof path, "%s/tests/golden/optim.txt", src ? src : ".");
+	snprintf(path, sizeof path, "%s/tests/golden/%s.txt", src ? src : ".", name);
 	f = fopen(path, "r");
 	assert_non_null(f);
 	return f;
@@ -42,12 +42,12 @@ static void compare(const char *name, int t, char *line)
 	assert_true(*line == '\n');
 }
 
-static void follows_on(const struct optim_shape *shape, const char *name, const char *plugin,
-		       const char *const *options)
+static void follows_in(const char *file, const struct optim_shape *shape, const char *name,
+		       const char *plugin, const char *const *options)
 {
 	char line[4096], got[32];
 	int t = 0, want, used, seen = 0;
-	FILE *f = golden();
+	FILE *f = golden(file);
 	optim_open(&o, plugin, options, shape, 1);
 	while (fgets(line, sizeof line, f)) {
 		if (sscanf(line, "%31s %d%n", got, &want, &used) != 2 || strcmp(got, name))
@@ -65,7 +65,7 @@ static void follows_on(const struct optim_shape *shape, const char *name, const 
 
 static void follows(const char *name, const char *plugin, const char *const *options)
 {
-	follows_on(optim_golden, name, plugin, options);
+	follows_in("optim", optim_golden, name, plugin, options);
 }
 
 static void adam_and_adamw_follow_torch(void **state)
@@ -133,7 +133,7 @@ static void examples_follow_others(void **state)
 	follows("ademamix", EXAMPLES "ademamix", mix);
 	follows("ademamix-all", EXAMPLES "ademamix", mix_all);
 	follows("signum", EXAMPLES "signum", signum);
-	follows_on(optim_larger_matrices, "adafactor", EXAMPLES "adafactor", none);
+	follows_in("optim", optim_larger_matrices, "adafactor", EXAMPLES "adafactor", none);
 }
 
 static void lamb_follows_its_paper(void **state)
@@ -148,16 +148,54 @@ static void lamb_follows_its_paper(void **state)
 	follows("lamb-all", "optimizer/lamb", all);
 }
 
-static void muon_follows_its_author(void **state)
+static void muon_follows(const char *name, const struct optim_shape *shape,
+			 const char *const *options)
 {
-	static const char *const all[] = {
+	follows_in("muon", shape, name, "optimizer/muon", options);
+}
+
+static void muon_follows_torch(void **state)
+{
+	static const char *const adamw[] = {
 		"momentum", "0.8",      "nesterov", "no",           "weight_decay",
 		"0.1",      "ns_steps", "3",        "adjust_lr_fn", "match_rms_adamw",
 		NULL
 	};
+	static const char *const unclamped[] = { "weight_decay", "0.1", "adjust_lr_fn",
+						 "spectral_unclamped", NULL };
 	(void)state;
-	follows_on(optim_matrices, "muon", "optimizer/muon", none);
-	follows_on(optim_matrices, "muon-all", "optimizer/muon", all);
+	muon_follows("torch", optim_matrices, none);
+	muon_follows("torch-adamw", optim_matrices, adamw);
+	muon_follows("torch-unclamped", optim_matrices, unclamped);
+}
+
+static void muon_follows_deepspeed(void **state)
+{
+	static const char *const standard[] = { "weight_decay", "0.1", NULL };
+	static const char *const gram[] = { "weight_decay", "0.1", "method", "gram", NULL };
+	(void)state;
+	muon_follows("deepspeed", optim_matrices, standard);
+	muon_follows("deepspeed-gram", optim_matrices, gram);
+}
+
+static void muon_follows_polar_express(void **state)
+{
+	static const char *const five[] = { "coefficients", "polar_express", NULL };
+	static const char *const three[] = { "coefficients", "polar_express", "ns_steps", "3",
+					     NULL };
+	static const char *const gram[] = { "coefficients", "polar_express", "method", "gram",
+					    NULL };
+	(void)state;
+	muon_follows("polar", optim_matrices, five);
+	muon_follows("polar-3", optim_matrices, three);
+	muon_follows("polar-gram", optim_matrices, gram);
+}
+
+static void muon_by_gram_matrices_stays_true_in_many_iterations(void **state)
+{
+	static const char *const nine[] = { "ns_steps", "9", "method", "gram", NULL };
+	(void)state;
+	muon_follows("gram-9", optim_matrices, nine);
 }
 
 /* ---- sums over parameters, whole parameters ---- */
@@ -263,6 +301,43 @@ static void a_step_of_muon_is_nearly_orthogonal(void **state)
 	optim_close(&o);
 }
 
+/* Rows of each gradient that are multiples of its first one. */
+static void draw_rank_one(void)
+{
+	int p;
+
+	optim_draw(&o, 1);
+	for (p = 0; p < OPTIM_PARAMS; p++) {
+		int64_t cols = o.shape[p].dims[1], i;
+		float *grad = o.grad + o.block[p] * ZR_BLOCK;
+		for (i = cols; i < optim_elements(&o.shape[p]); i++)
+			grad[i] = grad[i % cols] * (float)(1 + i / cols % 7);
+	}
+}
+
+/* All singular values but one are rounding, and the eigenvalues of Gram matrices may be below
+ * zero: without beginning anew they grow to 1e7. Elements of a step are some 0.03. */
+static void gram_matrices_of_one_direction_do_not_grow(void **state)
+{
+	static const char *const options[][5] = { { "ns_steps", "9", NULL },
+						  { "ns_steps", "9", "method", "gram", NULL } };
+	static float direct[40 * 20 + 29 * 71 + 64 * 33];
+	int k;
+	(void)state;
+	for (k = 0; k < 2; k++) {
+		int64_t i, at;
+		optim_open(&o, "optimizer/muon", options[k], optim_larger_matrices, 1);
+		draw_rank_one();
+		assert_int_equal(optim_apply(&o, 0, 0), ZR_OK);
+		for (i = 0; (at = optim_place(&o, i)) >= 0; i++)
+			if (k == 0)
+				direct[i] = o.master[at];
+			else
+				assert_true(fabs(o.master[at] - direct[i]) < 5e-3 * o.step.lr);
+		optim_close(&o);
+	}
+}
+
 static void muon_refuses_what_is_no_whole_matrix(void **state)
 {
 	(void)state;
@@ -280,6 +355,22 @@ static void muon_refuses_what_is_no_whole_matrix(void **state)
 	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
 	assert_non_null(strstr(test_error(o.h), "a needs "));
 	optim_close(&o);
+}
+
+static void muon_refuses_iterations_without_coefficients(void **state)
+{
+	const struct zr_desc *desc = test_plugin("optimizer/muon");
+	void *opts = test_options(desc);
+	struct zr_host *host = test_host(1);
+	(void)state;
+	test_set(desc, opts, "ns_steps", "6");
+	assert_int_equal(desc->check(host, opts), ZR_OK);
+	test_set(desc, opts, "coefficients", "polar_express");
+	assert_int_equal(desc->check(host, opts), ZR_EINVAL);
+	assert_string_equal(test_error(host), "ns_steps = 6 is above the 5 iterations that "
+					      "polar_express has coefficients for");
+	free(opts);
+	test_host_free(host);
 }
 
 /* ---- options ---- */
@@ -535,12 +626,17 @@ int main(void)
 		cmocka_unit_test(lion_follows_its_paper),
 		cmocka_unit_test(examples_follow_others),
 		cmocka_unit_test(lamb_follows_its_paper),
-		cmocka_unit_test(muon_follows_its_author),
+		cmocka_unit_test(muon_follows_torch),
+		cmocka_unit_test(muon_follows_deepspeed),
+		cmocka_unit_test(muon_follows_polar_express),
+		cmocka_unit_test(muon_by_gram_matrices_stays_true_in_many_iterations),
 		cmocka_unit_test(lamb_moves_a_parameter_of_zeros_by_its_direction),
 		cmocka_unit_test(lamb_sums_blocks_and_changes_nothing),
 		cmocka_unit_test(lamb_refuses_limits_the_wrong_way_round),
 		cmocka_unit_test(a_step_of_muon_is_nearly_orthogonal),
+		cmocka_unit_test(gram_matrices_of_one_direction_do_not_grow),
 		cmocka_unit_test(muon_refuses_what_is_no_whole_matrix),
+		cmocka_unit_test(muon_refuses_iterations_without_coefficients),
 		cmocka_unit_test(without_bias_correction_the_first_step_is_as_the_formula_says),
 		cmocka_unit_test(moments_in_bf16_follow_those_in_fp32),
 		cmocka_unit_test(states_are_converted),

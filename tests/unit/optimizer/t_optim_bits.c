@@ -29,6 +29,7 @@ static const struct run {
 	{ "adagrad", "optimizer/adagrad", { "weight_decay", "0.1" } },
 	{ "lamb", "optimizer/lamb", { "weight_decay", "0.1" } },
 	{ "muon", "optimizer/muon", { "weight_decay", "0.1" } },
+	{ "muon, by Gram matrices", "optimizer/muon", { "method", "gram" } },
 };
 
 #define RUNS (sizeof runs / sizeof *runs)
