@@ -29,7 +29,7 @@ is 'I1: state and parameters of nodes of one rank, sums on disk' \
 	"$(groups 111 cpu nvme cpu 1 -o boot.ranks_per_node=1)" "$one"
 build devcomm
 is 'I1 device comm: state of nodes on the host' \
-	"$(groups 111 cpu cpu none 1 -o comm.plugin="$scratch/devcomm.so")" "$one"
+	"$(groups 111 cpu cpu none 1 -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)" "$one"
 
 # ---- state split over the world, over nodes, and whole, a unit after the other ----
 
@@ -41,7 +41,7 @@ is 'I1: all of them in one list' "$(groups 00210 none none none 1 "${lists[@]}")
 is 'I1: some parameters are whole' \
 	"$(groups 11210 none none none 1 "${lists[@]}" -o zero.persistence_threshold=8192)" "$one"
 is 'I1: over a comm of the device' \
-	"$(groups 11210 cpu cpu none 1 "${lists[@]}" -o comm.plugin="$scratch/devcomm.so")" "$one"
+	"$(groups 11210 cpu cpu none 1 "${lists[@]}" -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)" "$one"
 is 'I1: a node is all' "$(groups 11210 none none none 1 -o boot.ranks_per_node=6)" "$one"
 zeroth=$ZEROTH
 export SHUFFLE

@@ -35,7 +35,7 @@ while read -r stage tiers fp32_1 fp32_2 bf16_1 bf16_2; do
 	for p in fp32 bf16; do
 		options=(-o precision.plugin=$p -o zero.plugin="$stage")
 		for t in ${tiers//+/ }; do
-			case $t in devcomm) options+=(-o comm.plugin="$scratch/devcomm.so") ;; *) options+=(-o offload.$t.plugin=cpu) ;; esac
+			case $t in devcomm) options+=(-o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local) ;; *) options+=(-o offload.$t.plugin=cpu) ;; esac
 		done
 		case $tiers in *activation*) options+=(-o activation.plugin=offload -o activation.keep=1) ;; esac
 		case $stage in stage3 | hpz) options+=(-o zero.persistence_threshold=0) ;; esac
@@ -74,7 +74,7 @@ is 'I6: state that copies alone reach is saved and read' \
 all=(-o precision.plugin=bf16 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o activation.plugin=offload -o activation.keep=1)
 for t in optimizer gradient param activation; do all+=(-o offload.$t.plugin=cpu); done
 for n in 1 2; do
-	out=$(WATCH_FAIL='mem_pin 1' train -n $n "${far[@]}" "${all[@]}" -o comm.plugin="$scratch/devcomm.so")
+	out=$(WATCH_FAIL='mem_pin 1' train -n $n "${far[@]}" "${all[@]}" -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)
 	is "$n ranks, nothing can be pinned: same bits" "$(grep '^digest' <<<"$out")" "${want[bf16]}"
 	is "$n ranks, nothing can be pinned: who says so" "$(grep 'zeroth: warning' <<<"$out" | sed -E 's/no [0-9]+ bytes/no bytes/' | sort)" \
 		"$(for rank in $(seq 0 $((n - 1))); do

@@ -38,7 +38,7 @@ ways() {
 	same 'a device that only copies reach' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
 		-o device.plugin="$cards"
 	same 'a comm of device memory' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
-		-o device.plugin="$cards" -o comm.plugin="$scratch/devcomm.so" \
+		-o device.plugin="$cards" -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local \
 		-o comm.host.plugin=local
 	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
