@@ -69,7 +69,8 @@ struct zr_setup_facts {
 	int two_comms; /* there is [comm.host]: host_comm moves host memory, comm the other */
 	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int device_comm;
-	int peers; /* ranks can read each other's memory in place */
+	int counts; /* all comms exchange with a count for each pair of ranks */
+	int peers;  /* ranks can read each other's memory in place */
 	/* and map the shares of a unit one after the other: its gather moves nothing */
 	int views;
 	/* gradients of so many neighbours are added by their node before they go to others; 1:

@@ -149,12 +149,11 @@ static int make_cross(struct zr_setup *s, struct zr_instance *comm, struct zr_er
 	return rc;
 }
 
-/* Whether all nodes have as many ranks: each rank knows of its own. */
-static int all_even(struct zr_setup *s, int *even, struct zr_error *err)
+/* The sum over all ranks. */
+static int add_up(struct zr_setup *s, int64_t *value, struct zr_error *err)
 {
 	struct zr_instance *comm = s->roles.host_comm.inst ? &s->roles.host_comm : &s->roles.comm;
-	int64_t mine = s->facts.mesh.even, all = mine;
-	struct zr_comm_seg seg = { &mine, &all, 1 };
+	struct zr_comm_seg seg = { value, value, 1 };
 	struct zr_comm_op op = { .size = sizeof op,
 				 .kind = ZR_COMM_ALL_REDUCE,
 				 .group = ZR_GROUP_WORLD,
@@ -163,12 +162,21 @@ static int all_even(struct zr_setup *s, int *even, struct zr_error *err)
 				 .seg = &seg,
 				 .tag = { .step = 0, .op = -1, .unit = -1 } };
 	zr_ticket ticket = 0;
-	int rc = 0;
-	if (comm->inst)
-		rc = ZR_ASK(comm, comm, post, err, &op, &ticket);
-	if (!rc && ticket)
-		rc = ZR_ASK(comm, comm, wait, err, ticket);
-	*even = all == (comm->inst ? s->facts.process.world : 1);
+	int rc = ZR_ASK(comm, comm, post, err, &op, &ticket);
+	if (rc || !ticket)
+		return rc;
+	return ZR_ASK(comm, comm, wait, err, ticket);
+}
+
+/* Whether all nodes have as many ranks: each rank knows of its own. */
+static int all_even(struct zr_setup *s, int *even, struct zr_error *err)
+{
+	int64_t sum = *even = s->facts.mesh.even;
+	if (!s->roles.comm.inst)
+		return 0;
+
+	int rc = add_up(s, &sum, err);
+	*even = sum == s->facts.process.world;
 	return rc;
 }
 
@@ -188,6 +196,18 @@ static int choose_node_sum(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 		return rc;
 	f->node_sum = part;
 	return make_cross(s, &s->roles.comm, err);
+}
+
+/* Whether all comms exchange with a count for each pair of ranks. */
+static int have_counts(const struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	int has = ZR_HAS(v, struct zr_comm_v1, exchange) && v->exchange;
+	if (!has || !s->facts.two_comms)
+		return has;
+
+	const struct zr_section *host = zr_config_find(s->cfg, "comm.host");
+	v = zr_plugin_iface(host->plugin, "zr.comm/1", err);
+	return v && ZR_HAS(v, struct zr_comm_v1, exchange) && v->exchange;
 }
 
 /* Peers read each other's memory where comm says so and all ranks share a node. */
@@ -212,6 +232,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		   v->mem_view;
 	if (rc || !v)
 		return rc;
+	f->counts = have_counts(s, v, err);
 	return choose_node_sum(s, v, err);
 }
 

@@ -117,33 +117,37 @@ static int wrong_group(const struct zr_config *cfg, uint64_t group, const char *
 			       (unsigned long long)group, why);
 }
 
+/* A number of things, all ranks' micro-batches or the ranks, that the group does not divide. */
+static int wrong_number(const struct zr_config *cfg, uint64_t group, const char *of, int64_t n,
+			const char * or, struct zr_error *err)
+{
+	char why[160];
+	snprintf(why, sizeof why, "it must divide the number of %s, %lld%s", of, (long long)n, or);
+	return wrong_group(cfg, group, why, err);
+}
+
 /* Trees are balanced, whole in each step, and end with a micro-batch of all ranks or within it. */
 static int check_group(const struct zr_config *cfg, const struct zr_train_opts *t, int64_t ranks,
 		       int64_t slots, struct zr_error *err)
 {
 	const int64_t group = (int64_t)t->sum_group;
-	char why[160];
 	if (group == 1)
 		return 0;
+
+	const char *why = NULL;
 	if (group & (group - 1) || group >> 16)
-		return wrong_group(cfg, t->sum_group, "it must be a power of two, at most 32768",
-				   err);
-	if (t->reduction == ZR_REDUCE_LOCAL)
-		return wrong_group(cfg, t->sum_group,
-				   "reduction = local adds in another order; take one of both out",
-				   err);
+		why = "it must be a power of two, at most 32768";
+	else if (t->reduction == ZR_REDUCE_LOCAL)
+		why = "reduction = local adds in another order; take one of both out";
+	if (why)
+		return wrong_group(cfg, t->sum_group, why, err);
 
-	snprintf(why, sizeof why,
-		 "it must divide the %lld micro-batches that all ranks have in a step",
-		 (long long)slots);
 	if (slots % group)
-		return wrong_group(cfg, t->sum_group, why, err);
-
-	snprintf(why, sizeof why,
-		 "it must divide the number of ranks, %lld, or be a multiple of it",
-		 (long long)ranks);
+		return wrong_number(cfg, t->sum_group, "all micro-batches of a step", slots, "",
+				    err);
 	if (ranks % group && group % ranks)
-		return wrong_group(cfg, t->sum_group, why, err);
+		return wrong_number(cfg, t->sum_group, "ranks", ranks, ", or be a multiple of it",
+				    err);
 	return 0;
 }
 

@@ -103,6 +103,27 @@ int zr_comm_run(struct zr_session *s, const struct zr_comm_op *o, struct zr_erro
 	return complete(s, 0, ticket, err);
 }
 
+static int post_exchange(struct zr_session *s, const struct zr_call *c,
+			 const struct zr_comm_tag *tag)
+{
+	struct zr_instance *comm = comm_of(s, c->i->flags & ZR_F_DEVICE);
+	const struct zr_comm_v1 *v = comm->vtbl;
+	const int64_t *count = s->running->count + c->i->root;
+	struct zr_comm_exchange x = { .size = sizeof x,
+				      .group = c->i->group,
+				      .dtype = c->i->dtype,
+				      .send = c->seg->send,
+				      .recv = c->seg->recv,
+				      .send_count = count,
+				      .recv_count = count + zr_group_ranks(s->facts, c->i->group),
+				      .tag = *tag };
+	*c->ticket = 0;
+	int rc = v->exchange(comm->inst, &x, c->ticket);
+	if (rc == ZR_EAGAIN)
+		return rc;
+	return zr_user_failed(s, comm, rc, "exchange", c->err);
+}
+
 int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_instr *i = c->i;
@@ -114,6 +135,8 @@ int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 				.n_seg = (int32_t)i->blocks,
 				.seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
+	if (i->flags & ZR_F_COUNTS)
+		return post_exchange(s, c, &o.tag);
 	return post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }
 

@@ -257,6 +257,38 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	post(l, i, l->part, n);
 }
 
+int zr_low_exchanges(const struct zr_lowering *l, int32_t region)
+{
+	int device = l->plan->region[region].store == ZR_STORE_DEVICE;
+	return l->f->counts && !(device && zr_comm_on_host(l->f));
+}
+
+/* Notes the elements of as many ranks. */
+static void add_counts(struct zr_lowering *l, const uint64_t *bytes)
+{
+	struct zr_lowered *p = l->p;
+	const int32_t ranks = l->f->process.world;
+	if (!grows(l, &p->count, p->n_count + ranks - 1, &p->cap_count, sizeof *p->count))
+		return;
+	for (int32_t r = 0; r < ranks; r++)
+		p->count[p->n_count++] = (int64_t)(bytes[r] / sizeof(float));
+}
+
+void zr_low_exchange(struct zr_lowering *l, const uint64_t *sent, const uint64_t *received)
+{
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE,
+			      .flags = ZR_F_COUNTS,
+			      .number = ZR_COMM_ALL_TO_ALL,
+			      .group = ZR_GROUP_WORLD,
+			      .dtype = ZR_F32,
+			      .root = l->p->n_count };
+	add_counts(l, sent);
+	add_counts(l, received);
+	if (on_device(l, &l->part[0].send) || on_device(l, &l->part[0].recv))
+		i.flags |= ZR_F_DEVICE;
+	post(l, i, l->part, 1);
+}
+
 void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, int32_t call,
 		  int64_t n)
 {

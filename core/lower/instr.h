@@ -53,10 +53,12 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_Q_IN_ORDER 2 /* queues before this one */
 
 /* Flags. */
-#define ZR_F_IDLE     1u   /* COPY: nothing enqueued on the device uses the memory */
-#define ZR_F_STORE    2u   /* ACCUMULATE: the first contribution or tree becomes the sum */
-#define ZR_F_MEASURE  4u   /* ACCUMULATE: the last one is the last of all */
-#define ZR_F_DEVICE   16u  /* COLLECTIVE: on device memory */
+#define ZR_F_IDLE    1u  /* COPY: nothing enqueued on the device uses the memory */
+#define ZR_F_STORE   2u  /* ACCUMULATE: the first contribution or tree becomes the sum */
+#define ZR_F_MEASURE 4u  /* ACCUMULATE: the last one is the last of all */
+#define ZR_F_DEVICE  16u /* COLLECTIVE: on device memory */
+/* COLLECTIVE: an all-to-all of one exchange, with a count for each pair of ranks */
+#define ZR_F_COUNTS   512u
 #define ZR_F_UPDATE   32u  /* part of an update in the backward: its time is counted */
 #define ZR_F_BACKWARD 64u  /* LAYER: its backward */
 #define ZR_F_LOGITS   128u /* LAYER: no loss, but the logits of the last row */
@@ -109,9 +111,11 @@ struct zr_instr {
 	uint16_t flags;
 	/* operation of the recorded program that it is a part of, -1: none */
 	int32_t op;
-	int32_t unit;        /* for messages, -1: none */
-	int32_t number;      /* see instr.def */
-	int32_t group, root; /* COLLECTIVE; group of ACCUMULATE: contributions of a tree, 1: none */
+	int32_t unit;   /* for messages, -1: none */
+	int32_t number; /* see instr.def */
+	/* COLLECTIVE; root where there are counts: the first of them. group of ACCUMULATE:
+	 * contributions of a tree, 1: none */
+	int32_t group, root;
 	int32_t dtype, from; /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;    /* operands: lowered.operand[first .. first + n) */
 	/* instructions that are over before it starts: lowered.dep[after .. after + n_after); the
@@ -149,6 +153,9 @@ struct zr_lowered {
 	struct zr_instr *instr;
 	struct zr_operand *operand;
 	int32_t *dep;
+	/* of exchanges with counts: elements for each rank, then from each */
+	int64_t *count;
+	int32_t n_count, cap_count;
 	struct zr_subgroup *subgroup; /* what instructions of sub-groups name by number */
 	int32_t n_subgroup, cap_subgroup;
 	uint64_t in_place; /* bytes of other ranks that are read where they lie */

@@ -336,5 +336,6 @@ void zr_lowered_free(struct zr_lowered *p)
 	free(p->wait);
 	free(p->buffer);
 	free(p->subgroup);
+	free(p->count);
 	memset(p, 0, sizeof *p);
 }

@@ -44,6 +44,8 @@ struct zr_lowering {
 	struct zr_operand scalars, sums;         /* of an update */
 	/* of whole matrices: one and its work memory, a part of one on its way, scalars */
 	struct zr_operand matrix, message, whole_scalars;
+	/* what this rank holds of each owner's matrix; all ranks' parts of this rank's */
+	struct zr_operand held, parts;
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;     /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;     /* [lives] of activations: where each is */
@@ -130,6 +132,13 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
  * move. */
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype,
 		       int32_t root, int32_t n);
+
+/* Whether zr_low_exchange() can move what is in a region. */
+int zr_low_exchanges(const struct zr_lowering *l, int32_t region);
+
+/* Over the world an all-to-all of l->part[0], with a count for each pair of ranks: sent, received:
+ * [world] bytes for and from each, whole elements of fp32. */
+void zr_low_exchange(struct zr_lowering *l, const uint64_t *sent, const uint64_t *received);
 
 /* What this rank holds of a unit's parameters. */
 static inline struct zr_operand zr_low_share(const struct zr_lowering *l, int32_t unit)

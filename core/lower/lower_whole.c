@@ -3,10 +3,14 @@
  * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come
  * together at an owner, which is the same for every stage, are updated there and go back to who
  * holds them. As many tensors at a time as there are ranks, so that all owners compute at once.
- * They travel in chunks, so that no rank needs room for more than one. A device with a memory of
+ * Where all states are split over the world, two exchanges with counts carry a tensor of each
+ * owner; else tensors travel in chunks, by broadcasts. A device with a memory of
  * its own computes them there, wherever masters are kept: its products have other bits than those
  * of the host.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/base/numbers.h"
 #include "core/lower/lower.h"
 #include "core/update/update.h"
@@ -101,23 +105,24 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c,
 		       l->f->types.master == ZR_MASTER_FP32 && load ? 0 : other);
 }
 
-/* A chunk from where this rank holds it. */
-static void load(struct zr_lowering *l, const struct chunk *c)
+/* Blocks [first, first + n) of a chunk from where this rank holds them. */
+static void load(struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
 {
-	struct zr_subgroup p = subgroup_of(l, c, c->first, c->n);
+	struct zr_subgroup p = subgroup_of(l, c, first, n);
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_pass(l, &p, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 0); k++)
-		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)), part(l, c, k, 0, c->n), 0);
+		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)),
+			    part(l, c, k, first - c->first, n), 0);
 }
 
-/* What this rank holds of a chunk, to there; with its compute copy. */
-static void store(struct zr_lowering *l, const struct chunk *c)
+/* What this rank holds of a chunk's blocks [first, first + n), to there; with its compute copy. */
+static void store(struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
 {
 	struct zr_share mine = zr_rank_holds(l->f, c->tensor, l->f->process.rank);
 	int64_t lo = mine.first, hi = lo + mine.n;
-	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
+	if (!zr_intersect(first, first + n, &lo, &hi))
 		return;
 
 	struct zr_subgroup p = subgroup_of(l, c, lo, hi - lo);
@@ -149,7 +154,7 @@ static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owne
 	for (int64_t at = held.first; !l->rc && at < end; at += c.n) {
 		c = message(l, tensor, at, end);
 		if (me == from)
-			load(l, &c);
+			load(l, &c, c.first, c.n);
 		if (from != owner)
 			send(l, &c, from, TO_OWNER);
 		if (me == owner)
@@ -188,9 +193,212 @@ static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 		if (l->f->process.rank == owner)
 			copy(l, &c, &all, BACK);
 		send(l, &c, owner, BACK);
-		store(l, &c);
+		store(l, &c, c.first, c.n);
 	}
 }
+
+/* ---- by exchanges ---- */
+
+/* Bytes of what a rank holds of a tensor, as a chunk. */
+static uint64_t held_bytes(const struct zr_lowering *l, int32_t tensor, int rank, int way)
+{
+	int32_t k = zr_optimizer_of(&l->s->roles, tensor);
+	int64_t n = zr_rank_holds(l->f, tensor, rank).n;
+	return zr_whole_kind_at(&l->s->roles, k, n, zr_whole_kinds(&l->s->roles, k, way == BACK));
+}
+
+/* That chunk, which begins at `at` of a buffer. */
+static struct chunk held(const struct zr_lowering *l, int32_t tensor, int rank,
+			 struct zr_operand buffer, uint64_t at)
+{
+	struct zr_share share = zr_rank_holds(l->f, tensor, rank);
+	buffer.at += at;
+	return (struct chunk){ buffer, tensor, zr_optimizer_of(&l->s->roles, tensor), share.first,
+			       share.n };
+}
+
+/* A round: n tensors, which ranks 0 to n - 1 own. */
+struct round {
+	const int32_t *tensor;
+	int n;
+	/* bytes that `held` and `parts` have for each rank, one after the other */
+	uint64_t *of_owner, *of_holder;
+};
+
+/* What each rank holds of the round's tensors: of each owner's what this rank does, and of this
+ * rank's what each does. */
+static void count(const struct zr_lowering *l, struct round *r, int way)
+{
+	const int me = l->f->process.rank, world = l->f->process.world;
+	memset(r->of_owner, 0, 2 * (size_t)world * sizeof *r->of_owner);
+	for (int i = 0; i < r->n; i++)
+		r->of_owner[i] = held_bytes(l, r->tensor[i], me, way);
+	if (me >= r->n)
+		return;
+
+	for (int i = 0; i < world; i++)
+		r->of_holder[i] = held_bytes(l, r->tensor[me], i, way);
+}
+
+static uint64_t total(const uint64_t *bytes, int n)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += bytes[i];
+	return sum;
+}
+
+/* Of the blocks that are left those that move at once: all, or what fits a set of staging. */
+static int64_t piece(const struct zr_lowering *l, int64_t left)
+{
+	if (!l->plan->staging.set_bytes)
+		return left;
+	return zr_fewer(left, l->plan->whole.chunk);
+}
+
+/* Of each tensor of the round what this rank holds, piece by piece. */
+static void each_held(struct zr_lowering *l, const struct round *r,
+		      void (*fn)(struct zr_lowering *, const struct chunk *, int64_t, int64_t))
+{
+	uint64_t at = 0;
+	for (int i = 0; i < r->n; i++) {
+		struct chunk c = held(l, r->tensor[i], l->f->process.rank, l->held, at);
+		int64_t end = c.first + c.n, n;
+		l->unit = l->f->layout.tensor[r->tensor[i]].unit;
+		for (int64_t first = c.first; !l->rc && first < end; first += n) {
+			n = piece(l, end - first);
+			fn(l, &c, first, n);
+		}
+		at += r->of_owner[i];
+	}
+}
+
+/* Between this rank's matrix and what the others hold of it. */
+static void each_part(struct zr_lowering *l, const struct round *r, int way)
+{
+	const int me = l->f->process.rank;
+	struct chunk all = matrix(l, r->tensor[me]);
+	uint64_t at = 0;
+	for (int i = 0; i < l->f->process.world; i++) {
+		struct chunk c = held(l, r->tensor[me], i, l->parts, at);
+		if (c.n && way == TO_OWNER)
+			copy(l, &all, &c, way);
+		else if (c.n)
+			copy(l, &c, &all, way);
+		at += r->of_holder[i];
+	}
+}
+
+static void update_mine(struct zr_lowering *l, const struct round *r)
+{
+	each_part(l, r, TO_OWNER);
+	update(l, r->tensor[l->f->process.rank]);
+}
+
+static void exchange(struct zr_lowering *l, const struct round *r, int way)
+{
+	const int world = l->f->process.world;
+	struct zr_operand of_all, mine;
+	of_all = zr_operand_part(l->held, 0, total(r->of_owner, world));
+	mine = zr_operand_part(l->parts, 0, total(r->of_holder, world));
+
+	l->unit = l->f->layout.tensor[r->tensor[0]].unit;
+	if (way == TO_OWNER) {
+		l->part[0] = (struct zr_sent_received){ of_all, mine };
+		zr_low_exchange(l, r->of_owner, r->of_holder);
+	} else {
+		l->part[0] = (struct zr_sent_received){ mine, of_all };
+		zr_low_exchange(l, r->of_holder, r->of_owner);
+	}
+
+	zr_low_keep(l, &l->held);
+	zr_low_keep(l, &l->parts);
+	zr_low_keep(l, &l->matrix);
+}
+
+static void run_round(struct zr_lowering *l, struct round *r)
+{
+	const int owns = l->f->process.rank < r->n;
+	count(l, r, TO_OWNER);
+	each_held(l, r, load);
+	exchange(l, r, TO_OWNER);
+	if (owns)
+		update_mine(l, r);
+
+	count(l, r, BACK);
+	if (owns)
+		each_part(l, r, BACK);
+	exchange(l, r, BACK);
+	each_held(l, r, store);
+}
+
+/* The most that a rank holds of the tensors of a round. */
+static uint64_t most_held(const struct zr_lowering *l, int rank)
+{
+	const struct zr_whole_plan *p = &l->plan->whole;
+	uint64_t most = 0, sum = 0;
+	for (int32_t i = 0; i < p->n; i++) {
+		if (i % l->f->process.world == 0)
+			sum = 0;
+		sum += held_bytes(l, p->tensor[i], rank, TO_OWNER);
+		most = zr_max(most, sum);
+	}
+	return most;
+}
+
+/* What all ranks hold of a tensor. */
+static uint64_t all_parts(const struct zr_lowering *l, int32_t tensor)
+{
+	uint64_t sum = 0;
+	for (int r = 0; r < l->f->process.world; r++)
+		sum += held_bytes(l, tensor, r, TO_OWNER);
+	return sum;
+}
+
+/* Buffers are as large on all ranks: for whoever holds the most, and for the largest tensor. */
+static void make_buffers(struct zr_lowering *l)
+{
+	const struct zr_whole_plan *p = &l->plan->whole;
+	uint64_t bytes = 0;
+	for (int r = 0; r < l->f->process.world; r++)
+		bytes = zr_max(bytes, most_held(l, r));
+	l->held = zr_low_buffer(l, ZR_R_CHUNK, bytes, ZR_PAGE);
+
+	bytes = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		bytes = zr_max(bytes, all_parts(l, p->tensor[i]));
+	l->parts = zr_low_buffer(l, ZR_R_CHUNK, bytes, ZR_PAGE);
+}
+
+/* Whether each tensor is split over the world, and comm takes counts. */
+static int by_exchanges(const struct zr_lowering *l)
+{
+	const struct zr_whole_plan *p = &l->plan->whole;
+	int split = l->f->process.world > 1 && zr_low_exchanges(l, ZR_R_CHUNK);
+	for (int32_t i = 0; i < p->n; i++) {
+		int32_t unit = l->f->layout.tensor[p->tensor[i]].unit;
+		split &= l->f->groups[unit].state == ZR_GROUP_WORLD;
+	}
+	return split;
+}
+
+static void exchange_all(struct zr_lowering *l)
+{
+	const struct zr_whole_plan *p = &l->plan->whole;
+	const int world = l->f->process.world;
+	uint64_t *bytes = calloc(2 * (size_t)world, sizeof *bytes);
+	if (!bytes && !l->rc)
+		l->rc = zr_no_memory(l->err);
+	make_buffers(l);
+	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
+		struct round r = { p->tensor + first, (int)zr_fewer(p->n - first, world), bytes,
+				   bytes + world };
+		run_round(l, &r);
+	}
+	free(bytes);
+}
+
+/* ---- by broadcasts ---- */
 
 static void each(struct zr_lowering *l, int32_t first, int n,
 		 void (*fn)(struct zr_lowering *, int32_t, int))
@@ -210,11 +418,16 @@ void zr_low_whole(struct zr_lowering *l)
 		return;
 
 	l->matrix = zr_low_buffer(l, ZR_R_WHOLE, p->work + p->work_bytes, 64);
-	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
 	if (zr_low_queue(l, ZR_R_WHOLE) == zr_low_queue(l, ZR_R_MASTER))
 		l->whole_scalars = l->scalars;
 	else
 		l->whole_scalars = zr_low_scalars(l, ZR_R_WHOLE);
+	if (by_exchanges(l)) {
+		exchange_all(l);
+		return;
+	}
+
+	l->message = zr_low_buffer(l, ZR_R_CHUNK, p->message, 64);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
 		int n = (int)zr_fewer(p->n - first, world);
 		zr_low_keep(l, &l->matrix);

@@ -66,6 +66,14 @@ for precision in fp32 bf16; do
 	one_in 2 && is "I1 muon, $precision: state on disk, 2 ranks, in pieces" "$(digest muon 2 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
 done
 one=$(digest muon 1)
+is 'I1 muon: three ranks on three nodes' "$(digest muon 3 "${split[@]}" -o boot.ranks_per_node=1)" "$one"
+
+# collectives of an update, beside those that publish: a pair for as many matrices as there are ranks
+exchanges() {
+	"$ZEROTH" plan -n "$1" "$scratch/muon.ini" -o data.path="$scratch/text" -o train.train_batch_size=12 -o zero.plugin=stage2 \
+		-o boot.ranks_per_node=1 --program | awk '/^program/ { on = /update/ } on && / collective +update/' | wc -l
+}
+is 'matrices travel two ways for as many as there are ranks' "$(exchanges 2) $(exchanges 4)" '8 4'
 other=$(digest muon 1 -o optimizer.no_decay.weight_decay=0.1)
 ok 'a group without decay changes bits' test "$one" != "$other"
 for option in coefficients=polar_express method=gram adjust_lr_fn=spectral_unclamped; do

@@ -40,9 +40,9 @@ is 'I1: sums on disk, gradients in parts' "$(digest bf16 fp32 nvme nvme none sta
 build devcomm
 for g in 2 8; do
 	is "I1: trees of $g over a comm that copies" "$(digest bf16 fp32 none none none stage2 4 keep auto auto 1 "${eight[@]}" $(of $g) \
-		-o comm.plugin="$scratch/devcomm.so")" "${want[bf16$g]}"
+		-o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)" "${want[bf16$g]}"
 	is "I1: trees of $g in fp32 over a comm that copies" "$(digest fp32 fp32 cpu none none stage1 4 keep auto auto 1 "${eight[@]}" \
-		$(of $g) -o comm.plugin="$scratch/devcomm.so")" "${want[fp32$g]}"
+		$(of $g) -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)" "${want[fp32$g]}"
 done
 
 # ---- nodes: what their ranks have is added there, and the sums go to the owners ----
@@ -59,7 +59,7 @@ is 'I1: over nodes, sums on the host of a device that only copies reach' "$(dige
 is 'I1: over nodes, sums on disk, gradients in parts' "$(digest bf16 fp32 nvme nvme none stage3 4 keep tiny auto 1 "${eight[@]}" $(of 8) \
 	-o boot.ranks_per_node=2 -o train.gradient_part_size=4096)" "${want[bf168]}"
 is 'I1: over nodes, a comm that copies' "$(digest bf16 fp32 cpu none none stage2 4 keep auto auto 1 "${eight[@]}" $(of 4) \
-	-o boot.ranks_per_node=2 -o comm.plugin="$scratch/devcomm.so")" "${want[bf164]}"
+	-o boot.ranks_per_node=2 -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local)" "${want[bf164]}"
 six=(-o train.train_batch_size=6 $(of 2))
 is 'I1: nodes of three hold no whole trees' "$(digest fp32 fp32 none none none stage2 6 keep auto auto 1 "${six[@]}" \
 	-o boot.ranks_per_node=3)" "$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 "${six[@]}")"
@@ -93,7 +93,7 @@ like 'I7: going on with another order of sums says so' "$(tr '\n' ' ' < "$scratc
 # ---- refusals ----
 refused() { like "I7: $1" "$(digest fp32 fp32 none none none stage0 "$2" keep auto auto 1 "${eight[@]}" "${@:4}")" "$3"; }
 refused 'no power of two' 2 'sum_group = 3: it must be a power of two' $(of 3)
-refused 'more than the micro-batches of a step' 2 'sum_group = 16: it must divide the 8 micro-batches' $(of 16)
+refused 'more than the micro-batches of a step' 2 'sum_group = 16: it must divide the number of all micro-batches of a step, 8' $(of 16)
 refused 'neither divides the ranks nor they it' 3 'sum_group = 2: it must divide the number of ranks, 3, or be a multiple' $(of 2) \
 	-o train.train_batch_size=12
 refused 'sums of each rank first' 2 'sum_group = 2: reduction = local adds in another order' $(of 2) -o train.reduction=local

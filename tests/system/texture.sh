@@ -12,7 +12,7 @@ cd "${ZR_SRCDIR:-.}" || exit 99
 # Worse is more, but for blank lines. Lower the figures where the code became better.
 #        p50 p90 a_line ternaries blank chains    asked for: 75 200 8.5 (kernels 10) 15 5 0
 allowed='
-core     109 243 9.6 17.7 4.3 0
+core     109 241 9.6 17.2 4.3 0
 train    105 236 9.1 32.0 9.4 0
 files    102 228 8.9 13.4 12.2 0
 cmd      108 266 9.1 32.2 8.5 0

@@ -32,7 +32,7 @@ static uint64_t update_bytes(const struct zr_setup *s)
 		for (int64_t k = 0; k < i->blocks; k++) {
 			if (i->number == ZR_COMM_ALL_GATHER)
 				sum += others * o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
-			else if (i->root != s->facts.process.rank)
+			else if (i->number != ZR_COMM_BROADCAST || i->root != s->facts.process.rank)
 				sum += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
 		}
 	}

@@ -41,6 +41,14 @@ static int wait_for(struct zr_inst *inst, zr_ticket ticket)
 	return ZR_ENOTSUP;
 }
 
+static int exchange(struct zr_inst *inst, const struct zr_comm_exchange *x, zr_ticket *ticket)
+{
+	(void)inst;
+	(void)x;
+	(void)ticket;
+	return ZR_ENOTSUP;
+}
+
 static int make_group(struct zr_inst *inst, int32_t number, const int32_t *ranks, int32_t n)
 {
 	(void)inst;
@@ -75,6 +83,7 @@ static const struct zr_comm_v1 vtbl = { .size = sizeof vtbl,
 					.abort = stop,
 					.bytes_sent = bytes_sent,
 					.sums = sums_of,
+					.exchange = exchange,
 					.group = make_group };
 
 static const char *const sums[] = { "ordered", "library", NULL };
