@@ -5,9 +5,9 @@
  * Products and sweeps by the device that holds the memory; see struct zr_op_muon. State: one fp32
  * buffer.
  *
- * Shapes: X is [rows, cols] as the parameter; with k = min(rows, cols) the products are X X' or X'
- * X, [k, k], whichever is smaller, and then factor * X or X * factor: so a tall matrix needs no
- * transposed copy.
+ * Shapes: X is [rows, cols] as the parameter, or as one head of it; with k = min(rows, cols) the
+ * products are X X' or X' X, [k, k], whichever is smaller, and then factor * X or X * factor: so a
+ * tall matrix needs no transposed copy.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -35,6 +35,7 @@ struct muon_opts {
 	double momentum;
 	double weight_decay;
 	int64_t ns_steps;
+	int64_t head_rows;
 	int32_t coefficients;
 	int32_t method;
 	int32_t adjust_lr_fn;
@@ -63,6 +64,10 @@ static const struct zr_opt options[] = {
 		"the matrix and its transpose, begins anew after iterations 2, 5, 8 and so on, and "
 		"costs less. It acts where one side is at least twice the other; results are the "
 		"same but for rounding."),
+	ZR_OPT(struct muon_opts, head_rows, ZR_T_I64, CHANGES, "0", 0, ZR_HI, "",
+	       "Rows of an attention head: every so many rows of a matrix become orthogonal by "
+	       "themselves, scaled by their own shape. It fits query, key and value matrices "
+	       "stored as [heads x size, width]. 0: the matrix as a whole."),
 	ZR_OPT_ENUM(struct muon_opts, adjust_lr_fn, CHANGES, "original", adjustments,
 		    "Scale of a step by the shape of its matrix: original, sqrt(max(1, rows / "
 		    "columns)), also DeepSpeed's; match_rms_adamw, 0.2 sqrt(max(rows, columns)), "
@@ -76,7 +81,7 @@ struct zr_inst {
 	const struct zr_host *h;
 };
 
-/* A matrix and its work memory. */
+/* One matrix, or one head of it, and its work memory. */
 struct work {
 	int64_t rows, cols, k; /* k: the lesser side */
 	float *x, *next;       /* [rows, cols] */
@@ -345,6 +350,7 @@ static double scale(const struct muon_opts *o, double rows, double cols)
 	return 1;
 }
 
+/* The matrix or head that starts at element `off` of the sub-group. */
 static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct work w,
 		  int64_t off)
 {
@@ -378,6 +384,18 @@ static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct
 	return s->ops->muon_update(s->ops, s->stream, &op);
 }
 
+/* One after the other, in the same work memory. */
+static int update_heads(const struct zr_opt_step *s, const struct muon_opts *o, int64_t rows)
+{
+	const struct zr_seg *seg = ZR_SEG(s, 0);
+	const struct work w = lay_out(s->work, rows, seg->dims[1]);
+	int rc = 0;
+
+	for (int64_t at = 0; at < seg->n && !rc; at += rows * seg->dims[1])
+		rc = update(s, o, w, seg->off + at);
+	return rc;
+}
+
 static int check_step(const struct zr_host *h, const struct zr_opt_step *s)
 {
 	const struct zr_seg *seg = ZR_SEG(s, 0);
@@ -401,12 +419,20 @@ static int check_step(const struct zr_host *h, const struct zr_opt_step *s)
 
 static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)
 {
+	const struct muon_opts *o = s->opts;
 	const struct zr_seg *seg = ZR_SEG(s, 0);
 	int rc = check_step(inst->h, s);
 
 	if (rc)
 		return rc;
-	return update(s, s->opts, lay_out(s->work, seg->dims[0], seg->dims[1]), seg->off);
+	if (!o->head_rows)
+		return update_heads(s, o, seg->dims[0]);
+	if (seg->dims[0] % o->head_rows)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s has %lld rows, which head_rows = %lld does not divide; give it "
+			       "to a group without head_rows",
+			       seg->name, (long long)seg->dims[0], (long long)o->head_rows);
+	return update_heads(s, o, o->head_rows);
 }
 
 static int muon_step(struct zr_inst *inst, const struct zr_opt_step *s)

@@ -13,6 +13,8 @@ import types
 import torch
 
 MATRICES = ((37, 29), (29, 71), (5, 1))
+HEADS = ((48, 20), (24, 71), (36, 5))
+HEAD_ROWS = 12
 STEP = 131
 
 
@@ -95,6 +97,15 @@ def authors_gram(coefficients, restarts):
     return lambda p: with_polynomial(p, orthogonal)
 
 
+def heads(method):
+    def make(params):
+        for p in params:
+            p.muon_num_heads = p.shape[0] // HEAD_ROWS
+        return deepspeed.SingleDeviceMuon(params, momentum=0.8, ns_method=method)
+
+    return make
+
+
 CASES = {
     "torch": (MATRICES, lambda p: torch.optim.Muon(p, weight_decay=0)),
     "torch-adamw": (MATRICES, lambda p: torch.optim.Muon(p, momentum=0.8, nesterov=False, weight_decay=0.1, ns_steps=3,
@@ -102,6 +113,8 @@ CASES = {
     "torch-unclamped": (MATRICES, lambda p: torch.optim.Muon(p, weight_decay=0.1, adjust_lr_fn="spectral_unclamped")),
     "deepspeed": (MATRICES, lambda p: deepspeed.SingleDeviceMuon(p, weight_decay=0.1, ns_method="standard")),
     "deepspeed-gram": (MATRICES, lambda p: deepspeed.SingleDeviceMuon(p, weight_decay=0.1, ns_method="gram")),
+    "deepspeed-heads": (HEADS, heads("standard")),
+    "deepspeed-heads-gram": (HEADS, heads("gram")),
     "polar": (MATRICES, polar(5)),
     "polar-3": (MATRICES, polar(3)),
     "polar-gram": (MATRICES, authors_gram(DIVIDED, [2])),

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I1, same bits with optimizers that look beyond an element: sums over whole parameters (lamb), whole matrices beside an
-# elementwise one (muon and adamw, and a group without decay; express: muon with its other methods): over stages, ranks, pieces, tiers and master formats.
+# elementwise one (muon and adamw, and a group without decay; heads: muon with its other methods): over stages, ranks,
+# pieces, tiers and master formats.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -22,8 +23,8 @@ lr = 0.02
 match = *.bias *ln_*
 weight_decay = 0
 INI
-sed '/^lr = 0.02/a coefficients = polar_express\nmethod = gram\nadjust_lr_fn = spectral_unclamped' \
-	"$scratch/muon.ini" > "$scratch/express.ini"
+sed '/^lr = 0.02/a coefficients = polar_express\nmethod = gram\nhead_rows = 16\nadjust_lr_fn = spectral_unclamped' \
+	"$scratch/muon.ini" > "$scratch/heads.ini"
 
 digest() { # digest OPTIMIZER RANKS [arguments]...
 	local conf=$scratch/$1.ini ranks=$2
@@ -37,7 +38,7 @@ split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
 pieces=(-o zero.sub_group_size=5000)
 disk=()
 for what in optimizer gradient param; do disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=$scratch/disk"); done
-for optimizer in lamb muon express; do
+for optimizer in lamb muon heads; do
 	for precision in fp32 bf16; do
 		set -- -o precision.plugin=$precision
 		one=$(digest $optimizer 1 "$@")
@@ -76,8 +77,10 @@ exchanges() {
 is 'matrices travel two ways for as many as there are ranks' "$(exchanges 2) $(exchanges 4)" '8 4'
 other=$(digest muon 1 -o optimizer.no_decay.weight_decay=0.1)
 ok 'a group without decay changes bits' test "$one" != "$other"
-for option in coefficients=polar_express method=gram adjust_lr_fn=spectral_unclamped; do
+for option in coefficients=polar_express method=gram head_rows=16 adjust_lr_fn=spectral_unclamped; do
 	like "muon: $option has results of its own" "$(digest muon 1 -o optimizer.matrices.$option | grep -v "$one")" '^digest: '
 done
+like 'heads that do not fit are refused by name' "$(digest muon 1 -o optimizer.matrices.head_rows=13)" \
+	'zeroth: .*\[optimizer.matrices\] h.0.attn.c_attn.weight has 48 rows, which head_rows = 13 does not divide'
 like 'a matrix optimizer refuses other shapes' "$(digest muon 1 -o optimizer.matrices.match='*')" 'zeroth: .*\[optimizer'
 done_testing

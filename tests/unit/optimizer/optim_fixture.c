@@ -14,6 +14,9 @@ const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 
 const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 },
 							  { { 29, 71 }, 2 },
 							  { { 5, 1 }, 2 } };
+const struct optim_shape optim_heads[OPTIM_PARAMS] = { { { 48, 20 }, 2 },
+						       { { 24, 71 }, 2 },
+						       { { 36, 5 }, 2 } };
 const struct optim_shape optim_larger_matrices[OPTIM_PARAMS] = { { { 40, 20 }, 2 },
 								 { { 29, 71 }, 2 },
 								 { { 64, 33 }, 2 } };

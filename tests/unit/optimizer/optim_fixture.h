@@ -25,9 +25,10 @@ struct optim_shape {
 	int32_t ndim;
 };
 
-/* Shapes of golden/make_optim.py, matrices of make_muon.py, and larger ones that devices cut. Odd all over. */
+/* Shapes of golden/make_optim.py, matrices and heads of make_muon.py, and larger ones that devices
+ * cut. Odd all over, but for heads, of 12 rows each. */
 extern const struct optim_shape optim_golden[OPTIM_PARAMS], optim_matrices[OPTIM_PARAMS];
-extern const struct optim_shape optim_larger_matrices[OPTIM_PARAMS];
+extern const struct optim_shape optim_heads[OPTIM_PARAMS], optim_larger_matrices[OPTIM_PARAMS];
 extern const struct optim_shape optim_large[OPTIM_PARAMS], optim_large_matrices[OPTIM_PARAMS];
 
 struct optim {

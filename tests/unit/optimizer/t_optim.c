@@ -173,9 +173,14 @@ static void muon_follows_deepspeed(void **state)
 {
 	static const char *const standard[] = { "weight_decay", "0.1", NULL };
 	static const char *const gram[] = { "weight_decay", "0.1", "method", "gram", NULL };
+	static const char *const heads[] = { "momentum", "0.8", "head_rows", "12", NULL };
+	static const char *const gram_heads[] = { "momentum", "0.8",  "head_rows", "12",
+						  "method",   "gram", NULL };
 	(void)state;
 	muon_follows("deepspeed", optim_matrices, standard);
 	muon_follows("deepspeed-gram", optim_matrices, gram);
+	muon_follows("deepspeed-heads", optim_heads, heads);
+	muon_follows("deepspeed-heads-gram", optim_heads, gram_heads);
 }
 
 static void muon_follows_polar_express(void **state)
@@ -354,6 +359,18 @@ static void muon_refuses_what_is_no_whole_matrix(void **state)
 	o.work_bytes = 64;
 	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
 	assert_non_null(strstr(test_error(o.h), "a needs "));
+	optim_close(&o);
+}
+
+static void muon_refuses_heads_that_do_not_fit(void **state)
+{
+	static const char *const heads[] = { "head_rows", "7", NULL };
+	(void)state;
+	optim_open(&o, "optimizer/muon", heads, optim_heads, 1);
+	optim_draw(&o, 1);
+	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
+	assert_string_equal(test_error(o.h), "a has 48 rows, which head_rows = 7 does not divide; "
+					     "give it to a group without head_rows");
 	optim_close(&o);
 }
 
@@ -636,6 +653,7 @@ int main(void)
 		cmocka_unit_test(a_step_of_muon_is_nearly_orthogonal),
 		cmocka_unit_test(gram_matrices_of_one_direction_do_not_grow),
 		cmocka_unit_test(muon_refuses_what_is_no_whole_matrix),
+		cmocka_unit_test(muon_refuses_heads_that_do_not_fit),
 		cmocka_unit_test(muon_refuses_iterations_without_coefficients),
 		cmocka_unit_test(without_bias_correction_the_first_step_is_as_the_formula_says),
 		cmocka_unit_test(moments_in_bf16_follow_those_in_fp32),

@@ -30,6 +30,7 @@ static const struct run {
 	{ "lamb", "optimizer/lamb", { "weight_decay", "0.1" } },
 	{ "muon", "optimizer/muon", { "weight_decay", "0.1" } },
 	{ "muon, by Gram matrices", "optimizer/muon", { "method", "gram" } },
+	{ "muon, each row a head", "optimizer/muon", { "head_rows", "1" } },
 };
 
 #define RUNS (sizeof runs / sizeof *runs)
