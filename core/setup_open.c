@@ -210,6 +210,19 @@ static int have_counts(const struct zr_setup *s, const struct zr_comm_v1 *v, str
 	return v && ZR_HAS(v, struct zr_comm_v1, exchange) && v->exchange;
 }
 
+/* What comm takes of the device's memory is none of the plan's. */
+static void leave_memory(struct zr_setup_facts *f, const struct zr_section *sec,
+			 const struct zr_comm_v1 *v)
+{
+	uint64_t held = 0;
+	if (!f->device_info.unified && ZR_HAS(v, struct zr_comm_v1, held_on_device) &&
+	    v->held_on_device)
+		held = v->held_on_device(sec->opts, f->process.world);
+	if (held > f->device_info.memory)
+		held = f->device_info.memory;
+	f->device_info.memory -= held;
+}
+
 /* Peers read each other's memory where comm says so and all ranks share a node. */
 static int start_comm(struct zr_setup *s, struct zr_error *err)
 {
@@ -224,8 +237,10 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	if (!rc && has_others(f))
 		rc = zr_instance_create(&s->roles.comm, &f->process, sec, "zr.comm/1", err);
 	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
-	if (v)
+	if (v) {
+		leave_memory(f, sec, v);
 		rc = start_host_comm(s, v, err);
+	}
 	f->peers = v && v->mem_alloc && v->mem_peer && f->ranks.nodes == 1 &&
 		   f->device_info.host_access;
 	f->views = f->peers && f->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) &&

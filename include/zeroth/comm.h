@@ -135,6 +135,9 @@ struct zr_comm_v1 {
 	 * number is made once. The list is the caller's, and copied. From then on operations run
 	 * over the group; mem_peer and mem_view need not know it. */
 	int (*group)(struct zr_inst *, int32_t number, const int32_t *ranks, int32_t n);
+	/* (optional) [main] Bytes of memory of the device that an instance takes in create, in a
+	 * world of so many ranks: plans leave them to it. NULL: none. */
+	uint64_t (*held_on_device)(const void *opts, int32_t world);
 };
 
 #ifdef __cplusplus

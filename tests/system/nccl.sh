@@ -63,12 +63,19 @@ beside same "I1: beside a comm of host memory" "$one" 2 2 -o zero.plugin=stage2 
 local=(-o train.reduction=local)
 "$ZEROTH" train tiny.ini -n 2 -o run.dir=local "${local[@]}" -o train.eval_every=0 > local.out 2>&1
 beside same "I1: comm/nccl adds for 2 ranks" "$(digest_of local.out)" 2 2 "${local[@]}"
+trees=(-o train.sum_group=2)
+"$ZEROTH" train tiny.ini -o run.dir=trees "${trees[@]}" -o train.eval_every=0 > trees.out 2>&1
+beside same "I1: 4 ranks on 2 nodes, sums of a node in one message" "$(digest_of trees.out)" 4 2 -o zero.plugin=stage2 "${trees[@]}"
 received() {
 	all trains 2 1 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double" "${local[@]}"
 	like "I2: a rank receives what was planned" "$(tr -d ' \n' < run/summary.json | grep -o '"received_bytes_per_step":{[^}]*}')" \
 		':\{"planned":([1-9][0-9]*),"measured":\1\}$'
 }
 beside received
+
+plan() { "$ZEROTH" plan -n 2 tiny.ini "${on_cards[@]}" "$@" | grep -o 'total .* of .*' | tr -s ' '; }
+like 'I2: a plan leaves to comm what it takes of a card: 2 MiB a group and 32 KiB' "$(plan -o comm.plugin="$double" | xargs)" '^total .* of 60.0 MiB$'
+like '... and all of it to itself without' "$(plan | xargs)" '^total .* of 64.0 MiB$'
 
 # ---- failures --------------------------------------------------------------------
 fails_alone() {

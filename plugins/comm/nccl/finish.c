@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * finish.c - waiting: for a call of NCCL to have begun its work, and in general.
+ * finish.c - waiting: for calls of NCCL to have begun their work, and in general.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
@@ -53,4 +53,18 @@ int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *ca
 	if (c->broken)
 		return nn_stopped(c);
 	return nn_nccl(c, comm, e, call);
+}
+
+int nn_is_noted(ncclResult_t e)
+{
+	return e == ncclSuccess || e == ncclInProgress;
+}
+
+/* e: what the calls of the group came to. */
+int nn_end_group(struct zr_inst *c, ncclComm_t comm, ncclResult_t e)
+{
+	ncclResult_t end = ncclGroupEnd();
+	if (nn_is_noted(e))
+		e = end;
+	return nn_finish(c, comm, e, "ncclGroupEnd");
 }

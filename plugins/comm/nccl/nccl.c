@@ -117,11 +117,9 @@ static int make_events(struct zr_inst *c)
 	for (int i = 0; !rc && i < NN_WINDOW; i++)
 		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming),
 			     "cudaEventCreate");
-	if (!rc)
-		rc = nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
 	if (rc)
 		return rc;
-	return nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
+	return nn_halves_open(c);
 }
 
 static int take_groups(struct zr_inst *c)
@@ -192,8 +190,7 @@ static void nccl_destroy(struct zr_inst *c)
 		leave(c);
 	pthread_mutex_unlock(&c->lock);
 	free_groups(c);
-	if (c->scratch)
-		nn_gave_back(c, cudaFree(c->scratch), "cudaFree");
+	nn_halves_close(c);
 	for (int i = 0; i < NN_WINDOW; i++)
 		if (c->pend[i].over)
 			nn_gave_back(c, cudaEventDestroy(c->pend[i].over), "cudaEventDestroy");
@@ -270,6 +267,15 @@ static const char *nccl_sums(const void *opts)
 	return text;
 }
 
+/* Of a world whose nodes are smaller, or the same. */
+static uint64_t nccl_held_on_device(const void *options, int32_t world)
+{
+	(void)options;
+	if (world == 1)
+		return 0;
+	return nn_scratch_bytes(world) + 2 * nn_talk_bytes(world);
+}
+
 static const struct zr_comm_v1 vtbl = {
 	.size = sizeof vtbl,
 	.mem = ZR_MEM_HOST | ZR_MEM_DEVICE,
@@ -281,6 +287,7 @@ static const struct zr_comm_v1 vtbl = {
 	.sums = nccl_sums,
 	.exchange = nn_exchange,
 	.group = nn_group,
+	.held_on_device = nccl_held_on_device,
 };
 
 static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */

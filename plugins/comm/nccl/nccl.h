@@ -33,10 +33,9 @@
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 
-#define NN_WINDOW  64 /* operations posted and not over, at most */
-#define NN_GROUPS  6  /* by ZR_GROUP_* */
-#define NN_SCRATCH (32u << 20)
-#define NN_WHY     1024 /* bytes of a reason to stop */
+#define NN_WINDOW 64   /* operations posted and not over, at most */
+#define NN_GROUPS 6    /* by ZR_GROUP_* */
+#define NN_WHY    1024 /* bytes of a reason to stop */
 
 enum { NN_SUMS_ORDERED, NN_SUMS_NCCL };
 
@@ -99,6 +98,12 @@ struct nn_pend {
 	int64_t at, n;                    /* elements [at, at + n), of each rank */
 };
 
+/* Where a piece comes from all ranks, to be added. */
+struct nn_half {
+	float *at;
+	cudaEvent_t arrived, added;
+};
+
 struct zr_inst {
 	const struct zr_host *h;
 	const struct nccl_opts *o;
@@ -111,7 +116,10 @@ struct zr_inst {
 	int gpu;
 	cudaStream_t compute, stream; /* the device's; owned */
 	cudaEvent_t ready;            /* of the compute stream, when an operation is posted */
-	void *scratch;                /* owned, NN_SCRATCH bytes of device memory for sums */
+	void *scratch;                /* owned: device memory for sums, two halves */
+	struct nn_half half[2];
+	int turn;            /* the half of the next piece */
+	cudaStream_t adding; /* owned: adds pieces that are there */
 	struct nn_pend pend[NN_WINDOW];
 	const struct nn_pend *posting; /* NULL: none */
 	_Atomic uint64_t moved;        /* bytes that came from other ranks */
@@ -154,6 +162,8 @@ double nn_now(void);
 
 /* finish.c: waits until a call has begun its work */
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call);
+int nn_is_noted(ncclResult_t e); /* a call inside a group: its end begins the work */
+int nn_end_group(struct zr_inst *c, ncclComm_t comm, ncclResult_t e);
 /* spins first, then sleeps for a small part of what was waited already: without the lock, for the
  * watching thread must be able to end what is waited for */
 void nn_doze(struct zr_inst *c, double waited);
@@ -169,13 +179,20 @@ int nn_test(struct zr_inst *c, zr_ticket ticket);
 
 /* move.c: on memory of GPUs, in the stream */
 ncclDataType_t nn_type_of(int32_t dtype);
-int nn_is_noted(ncclResult_t e); /* a call inside a group: its end begins the work */
-int nn_end_group(struct zr_inst *c, ncclComm_t comm, ncclResult_t e);
 int nn_move(struct zr_inst *c, const struct zr_comm_op *op);
 int nn_move_exchange(struct zr_inst *c, const struct zr_comm_exchange *x);
 int nn_adds(int32_t kind);
 /* what comes from other ranks, as the other comm plugins count it */
 uint64_t nn_bytes_of(const struct zr_inst *c, const struct zr_comm_op *op);
+
+/* ordered.c: sums in rank order */
+uint64_t nn_scratch_bytes(int32_t world);
+int nn_halves_open(struct zr_inst *c);
+void nn_halves_close(struct zr_inst *c);
+int nn_ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op);
+/* elements [lo, hi) of a sum's segment, as it is sent, that a rank adds up */
+void nn_part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank, int64_t *lo,
+		int64_t *hi);
 
 /* host.c: operations that begin with a message to all. With the lock. */
 void nn_host_post(struct zr_inst *c, struct nn_pend *p);
@@ -197,6 +214,7 @@ void nn_inline_put(const struct zr_inst *c, const struct nn_pend *p, char *to);
 void nn_inline_take(struct zr_inst *c, const struct nn_pend *p, const char *from, uint64_t stride);
 
 /* talk.c */
+uint64_t nn_talk_bytes(int32_t ranks); /* of the device, for a group of so many */
 int nn_talk_open(struct zr_inst *c, struct nn_group *g);
 void nn_talk_close(struct zr_inst *c, struct nn_talk *t);
 /* copies `sent` bytes to the device; and `received` back, once the calls in between are done */

@@ -10,10 +10,15 @@
 
 #define HALF (1u << 20) /* bytes that a rank sends or receives at a time, but room for messages */
 
-static int take_memory(struct zr_inst *c, struct nn_talk *t, int32_t ranks)
+uint64_t nn_talk_bytes(int32_t ranks)
 {
 	const uint64_t messages = (uint64_t)ranks * NN_MESSAGE;
-	t->half = messages > HALF ? messages : HALF;
+	return 2 * (messages > HALF ? messages : HALF);
+}
+
+static int take_memory(struct zr_inst *c, struct nn_talk *t, int32_t ranks)
+{
+	t->half = nn_talk_bytes(ranks) / 2;
 	t->source = calloc((size_t)ranks, sizeof *t->source);
 	if (!t->source)
 		return zr_fail(c->h, ZR_ENOMEM, "no memory for a group of %d ranks", ranks);
