@@ -45,7 +45,7 @@ check_LTLIBRARIES += %D%/nccl_double.la
 %C%_nccl_double_la_SOURCES = %D%/nccl/plugin.c %D%/nccl/cuda.c %D%/nccl/nccl.c %D%/nccl/double.h \
 	%D%/nccl/cuda_runtime_api.h %D%/nccl/nccl.h $(comm_nccl)
 %C%_nccl_double_la_CPPFLAGS = -I$(srcdir)/%D%/nccl $(AM_CPPFLAGS) -I$(top_srcdir)/plugins \
-	-DNN_PEER=8192u -DNN_HALF_LEAST=16384u -DNN_HALF_MOST=65536u
+	-DNN_RANKS_PER_ID=2 -DNN_PEER=8192u -DNN_HALF_LEAST=16384u -DNN_HALF_MOST=65536u
 %C%_nccl_double_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_nccl_double_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 %C%_nccl_double_la_LIBADD = -lpthread -ldl

@@ -69,32 +69,88 @@ static int check_gpus(struct zr_inst *c)
 	return rc;
 }
 
-/* The id of the communicator of all ranks: rank 0 makes it. */
-static int share_id(struct zr_inst *c, ncclUniqueId *id)
+/* How many ids the ranks of a world meet by: a rank leads those of an id to each other. */
+static int32_t ids_of(int32_t world)
 {
-	memset(id, 0, sizeof *id);
-	if (c->rank)
-		return c->boot->get(c->boot_inst, "nccl.id", id, sizeof *id, c->o->timeout);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+	return (world + NN_RANKS_PER_ID - 1) / NN_RANKS_PER_ID;
+#else
+	(void)world;
+	return 1;
+#endif
+}
 
-	int rc = nn_nccl(c, NULL, ncclGetUniqueId(id), "ncclGetUniqueId");
+static void key_of_id(char *key, size_t room, int32_t number)
+{
+	snprintf(key, room, "nccl.id.%d", number);
+}
+
+/* The first rank of those that an id leads makes it. */
+static int make_id(struct zr_inst *c, int32_t ids)
+{
+	ncclUniqueId id;
+	char key[32];
+	if (c->rank % NN_RANKS_PER_ID || c->rank / NN_RANKS_PER_ID >= ids)
+		return ZR_OK;
+
+	memset(&id, 0, sizeof id);
+	int rc = nn_nccl(c, NULL, ncclGetUniqueId(&id), "ncclGetUniqueId");
 	if (rc)
 		return rc;
-	return c->boot->put(c->boot_inst, "nccl.id", id, sizeof *id);
+
+	key_of_id(key, sizeof key, c->rank / NN_RANKS_PER_ID);
+	return c->boot->put(c->boot_inst, key, &id, sizeof id);
+}
+
+static int take_ids(struct zr_inst *c, ncclUniqueId *id, int32_t ids)
+{
+	int rc = make_id(c, ids);
+
+	for (int32_t i = 0; !rc && i < ids; i++) {
+		char key[32];
+		key_of_id(key, sizeof key, i);
+		rc = c->boot->get(c->boot_inst, key, &id[i], sizeof id[i], c->o->timeout);
+	}
+
+	return rc;
+}
+
+/* By one id as every NCCL does it, by several as from 2.23 on. */
+static int join_world(struct zr_inst *c, ncclUniqueId *id, int32_t ids)
+{
+	struct nn_group *g = &c->group[ZR_GROUP_WORLD];
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclResult_t e;
+	config.blocking = 0;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+	if (ids > 1) {
+		e = ncclCommInitRankScalable(&g->comm, g->size, g->rank, ids, id, &config);
+		return nn_finish(c, g->comm, e, "ncclCommInitRankScalable");
+	}
+#endif
+	(void)ids;
+	e = ncclCommInitRankConfig(&g->comm, g->size, id[0], g->rank, &config);
+	return nn_finish(c, g->comm, e, "ncclCommInitRankConfig");
+}
+
+static int meet(struct zr_inst *c)
+{
+	const int32_t ids = ids_of(c->world);
+	ncclUniqueId *id = calloc((size_t)ids, sizeof *id);
+	if (!id)
+		return zr_fail(c->h, ZR_ENOMEM, "no memory");
+
+	int rc = take_ids(c, id, ids);
+	if (!rc)
+		rc = join_world(c, id, ids);
+	free(id);
+	return rc;
 }
 
 static int connect(struct zr_inst *c)
 {
 	struct nn_group *world = &c->group[ZR_GROUP_WORLD], *node = &c->group[ZR_GROUP_NODE];
-	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclUniqueId id;
-	int rc = share_id(c, &id);
-	if (rc)
-		return rc;
-
-	config.blocking = 0;
-	ncclResult_t e =
-		ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
-	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
+	int rc = meet(c);
 	if (!rc)
 		rc = nn_talk_open(c, world);
 	if (rc)

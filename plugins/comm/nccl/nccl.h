@@ -33,9 +33,12 @@
 #include "plugins/comm/names.h"
 #include "plugins/comm/segment.h"
 
-#define NN_WINDOW 64   /* operations posted and not over, at most */
-#define NN_GROUPS 6    /* by ZR_GROUP_* */
-#define NN_WHY    1024 /* bytes of a reason to stop */
+#define NN_WINDOW 64        /* operations posted and not over, at most */
+#define NN_GROUPS 6         /* by ZR_GROUP_* */
+#ifndef NN_RANKS_PER_ID     /* tests have fewer */
+#define NN_RANKS_PER_ID 128 /* of a world that meets by several ids */
+#endif
+#define NN_WHY 1024 /* bytes of a reason to stop */
 
 enum { NN_SUMS_ORDERED, NN_SUMS_NCCL };
 

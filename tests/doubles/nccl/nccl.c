@@ -155,8 +155,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n, int rank, int n_ids,
 				      ncclUniqueId *ids, ncclConfig_t *config)
 {
-	if (n_ids < 1)
-		return ncclInvalidArgument;
+	for (int i = 0; i < n_ids; i++)
+		if (strncmp(ids[i].internal, "/zeroth-double-", 15) ||
+		    (i && !strcmp(ids[i].internal, ids[0].internal)))
+			return ncclInvalidArgument;
 	return ncclCommInitRankConfig(comm, n, ids[0], rank, config);
 }
 
