@@ -35,6 +35,11 @@ on_device() { ZR_DOUBLE_MEMORY=device good "$@"; }
 beside on_device "every kind over nodes and the world, on GPUs; 64 tickets" 4 2 device
 beside on_device "the same with 3 ranks on one node" 3 3 device
 beside on_device "the same with sums by NCCL, as near as sums of 4 can be" 4 2 device nccl
+before() {
+	like "I5: operations on GPUs that differed are found on the host" "$(ZR_DOUBLE_MEMORY=device ranks_of 3 3 before)" \
+		"rank [0-2]: good: ranks ([02] and 1|1 and 0) posted other operations on memory of GPUs before $op7: do all run the same program\\?"
+}
+beside before
 same_gpu() {
 	out=$(ZR_DOUBLE_GPU=0000:01:00.0 ranks_of 2 2 kinds)
 	like 'two ranks on one GPU are refused by name' "$out" '^ranks 0 and 1 have the same GPU 0000:01:00.0, which NCCL refuses'

@@ -392,6 +392,18 @@ static void stuck(struct rank *r)
 	free(recv);
 }
 
+/* Rank 1 posts another operation on memory of GPUs, which nobody compares there. */
+static void before(struct rank *r)
+{
+	float x[64] = { 0 };
+	const struct zr_comm_seg seg = { x, x + 32, 5 };
+	struct zr_comm_op op = fixture_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
+	op.tag.op += r->rank == 1;
+	fixture_barrier(r, 1, 0);
+	bad = fixture_do(r, &op) != ZR_OK;
+	bad |= fixture_barrier(r, 1, 7) != ZR_EPEER;
+}
+
 static void late(struct rank *r)
 {
 	fixture_barrier(r, 1, 0);
@@ -478,7 +490,7 @@ int main(int argc, char **argv)
 	} tests[] = {
 		{ "kinds", all_kinds }, { "device", device }, { "differ", differ },
 		{ "counts", counts },   { "late", late },     { "stop", stop },
-		{ "leave", leave },     { "stuck", stuck },
+		{ "leave", leave },     { "before", before }, { "stuck", stuck },
 	};
 	struct rank r = { 0 };
 	const char *reason;
