@@ -5,67 +5,23 @@
  * dot unless a + is behind it, and cuts [N], [N:M] off an expression: rows of a parameter. Which
  * tensors they fit is written as [train] freeze.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/import/axolotl.h"
+#include "cmd/import/tensors.h"
 #include "core/pretrained/pretrained.h"
 #include "core/setup.h"
 #include "files/tokenizer/regex.h"
 
-#define NAME 256 /* bytes of a name or a pattern of [train] freeze */
-
-struct model {
-	struct zr_config *cfg;
-	struct zr_setup *setup;
-	uint8_t *trained, *written; /* [n_tensors] */
-};
-
-/* ---- the model and the names of its parameters ---- */
-
-static int open_model(struct model *m, const char *dir, struct zr_error *err)
-{
-	char path[4096];
-	const char *const options[] = { path, "data.plugin=tokens", "data.path=none",
-					"device.plugin=cpu" };
-	const int n = (int)(sizeof options / sizeof *options);
-
-	if ((size_t)snprintf(path, sizeof path, "model.path=%s", dir) >= sizeof path)
-		return zr_err(err, ZR_EINVAL, "--model: the path is too long");
-
-	int rc = zr_config_load(NULL, options, n, &m->cfg, err);
-	if (!rc)
-		rc = zr_setup_open(m->cfg, ZR_MODE_SAMPLE, 0, 1, &m->setup, err);
-	if (rc)
-		return rc;
-
-	m->trained = calloc((size_t)m->setup->facts.layout.n_tensors + 1, 2);
-	if (!m->trained)
-		return zr_no_memory(err);
-
-	m->written = m->trained + m->setup->facts.layout.n_tensors;
-	return 0;
-}
-
-static void close_model(struct model *m)
-{
-	free(m->trained);
-	zr_setup_close(m->setup);
-	zr_config_free(m->cfg);
-}
-
-static const char *name_of(const struct model *m, int32_t tensor)
-{
-	return m->setup->facts.layout.tensor[tensor].decl->name;
-}
+#define NAME ZR_TENSORS_NAME
 
 /* The parameter's name in transformers 4: with what the files may leave out before it. */
-static void old_name(const struct model *m, int32_t tensor, char out[NAME])
+static void old_name(const struct zr_tensors *m, int32_t tensor, char out[NAME])
 {
 	const struct zr_pretrained_v1 *v = zr_pretrained_of(m->setup->roles.model.section->plugin);
-	const char *prefix = v ? v->prefix : "", *name = name_of(m, tensor);
+	const char *prefix = v ? v->prefix : "", *name = zr_tensors_name(m, tensor);
 	const int whole = !strncmp(name, prefix, strlen(prefix)) || !strcmp(name, "lm_head.weight");
 	snprintf(out, NAME, "%s%s", whole ? "" : prefix, name);
 }
@@ -176,7 +132,7 @@ static int fits(const struct zr_regex *re, struct zr_match *match, const char *n
 }
 
 /* Marks what it fits. */
-static int mark(struct model *m, const struct zr_regex *re, struct zr_match *match,
+static int mark(struct zr_tensors *m, const struct zr_regex *re, struct zr_match *match,
 		struct zr_error *err)
 {
 	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
@@ -195,13 +151,13 @@ static int mark(struct model *m, const struct zr_regex *re, struct zr_match *mat
 				      "it fits one of %s, as transformers 4 calls a parameter, and "
 				      "%s, as 5 does; give [train] freeze",
 				      old, new);
-		m->trained[i] |= (uint8_t)by_old;
+		m->chosen[i] |= (uint8_t)by_old;
 	}
 
 	return 0;
 }
 
-static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
+static int mark_all(struct zr_tensors *m, const json_t *list, struct zr_error *err)
 {
 	struct zr_match *match = NULL;
 	size_t i;
@@ -232,67 +188,8 @@ static int mark_all(struct model *m, const json_t *list, struct zr_error *err)
 
 /* ---- as [train] freeze ---- */
 
-/* How many tensors a pattern fits; 0: one that is not trained is among them. */
-static int32_t reach(const struct model *m, const char *pattern)
-{
-	int32_t n = 0;
-
-	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
-		if (fnmatch(pattern, name_of(m, i), 0))
-			continue;
-		if (!m->trained[i])
-			return 0;
-
-		n++;
-	}
-
-	return n;
-}
-
-static void prefer(const struct model *m, const char *pattern, char best[NAME], int32_t *most)
-{
-	const int32_t n = reach(m, pattern);
-	if (n <= *most)
-		return;
-
-	*most = n;
-	snprintf(best, NAME, "%s", pattern);
-}
-
-/* The name with a * for each number that is a part of it. */
-static void any_number(const char *name, char out[NAME])
-{
-	size_t n = 0;
-
-	for (const char *c = name; *c && n + 1 < NAME;) {
-		const size_t digits = strspn(c, "0123456789");
-		const int is_part = digits && c != name && c[-1] == '.' && c[digits] == '.';
-		out[n++] = *c;
-		if (is_part)
-			out[n - 1] = '*';
-		c += is_part ? digits : 1;
-	}
-
-	out[n] = 0;
-}
-
-/* A pattern that fits this tensor and many that are trained, and none that is not. */
-static void pattern_for(const struct model *m, const char *name, char best[NAME])
-{
-	char pattern[NAME];
-	int32_t most = 1;
-
-	snprintf(best, NAME, "%s", name);
-	any_number(name, pattern);
-	prefer(m, pattern, best, &most);
-	for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
-		snprintf(pattern, sizeof pattern, "%.*s*", (int)(dot - name) + 1, name);
-		prefer(m, pattern, best, &most);
-	}
-}
-
 /* Returns the value, owned, or NULL. */
-static char *freeze_text(struct model *m)
+static char *freeze_text(struct zr_tensors *m)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -302,17 +199,7 @@ static char *freeze_text(struct model *m)
 		return NULL;
 
 	fputs("*", out);
-	for (int32_t i = 0; i < m->setup->facts.layout.n_tensors; i++) {
-		char pattern[NAME];
-		if (!m->trained[i] || m->written[i])
-			continue;
-
-		pattern_for(m, name_of(m, i), pattern);
-		fprintf(out, " !%s", pattern);
-		for (int32_t k = i; k < m->setup->facts.layout.n_tensors; k++)
-			m->written[k] |= !fnmatch(pattern, name_of(m, k), 0);
-	}
-
+	zr_tensors_write(m, " !", out);
 	if (!fclose(out))
 		return text;
 
@@ -320,13 +207,14 @@ static char *freeze_text(struct model *m)
 	return NULL;
 }
 
-static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *to, struct model *m)
+static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *to,
+			struct zr_tensors *m)
 {
 	const size_t n = (size_t)m->setup->facts.layout.n_tensors;
-	if (!memchr(m->trained, 1, n))
+	if (!memchr(m->chosen, 1, n))
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "no parameter of %s has a name that begins so", im->model);
-	if (!memchr(m->trained, 0, n))
+	if (!memchr(m->chosen, 0, n))
 		return zr_import_no_effect(s, "it names all parameters");
 
 	char *text = freeze_text(m);
@@ -338,7 +226,7 @@ static int write_freeze(struct zr_import *im, struct zr_setting *s, const char *
 IMPORT_MAP(ax_unfrozen)
 {
 	struct zr_error err = { 0 };
-	struct model m = { 0 };
+	struct zr_tensors m = { 0 };
 
 	if (json_is_null(s->value) || (json_is_array(s->value) && !json_array_size(s->value)))
 		return zr_import_no_effect(s, "none");
@@ -352,13 +240,13 @@ IMPORT_MAP(ax_unfrozen)
 		return zr_import_impossible(s, "import with --model DIR: the "
 					       "expressions are for the names of its tensors");
 
-	int rc = open_model(&m, im->model, &err);
+	int rc = zr_tensors_open(&m, im->model, &err);
 	if (!rc)
 		rc = mark_all(&m, s->value, &err);
 	if (!rc)
 		rc = write_freeze(im, s, k->to, &m);
 	else if (rc != ZR_ENOMEM)
 		rc = zr_import_fate(s, ZR_FATE_REFUSED, "%s", err.text);
-	close_model(&m);
+	zr_tensors_close(&m);
 	return rc;
 }

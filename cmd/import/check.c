@@ -50,7 +50,8 @@ static int check_line(const struct zr_import *im, const struct zr_import_line *l
 	void *opts;
 	int rc;
 
-	if (!strcmp(l->key, "plugin") || !table_of(im, l->section, &plugin, &table))
+	if (!strcmp(l->key, "plugin") || !strcmp(l->key, "match") ||
+	    !table_of(im, l->section, &plugin, &table))
 		return 0;
 
 	o = zr_table_find(&table, l->key);

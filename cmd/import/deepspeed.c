@@ -28,12 +28,12 @@ static const struct zr_import_key keys[] = {
 
 	/* optimizer */
 	MADE("optimizer.type", "optimizer.plugin", ds_optimizer),
-	MADE("optimizer.params.lr", "optimizer.lr", ds_parameter),
+	MADE("optimizer.params.lr", "optimizer.lr", ds_lr),
 	MADE("optimizer.params.betas", "optimizer.betas", ds_parameter),
 	MADE("optimizer.params.eps", "optimizer.eps", ds_parameter),
-	MADE("optimizer.params.weight_decay", "optimizer.weight_decay", ds_parameter),
+	MADE("optimizer.params.weight_decay", "optimizer.weight_decay", ds_weight_decay),
 	MADE("optimizer.params.bias_correction", "optimizer.bias_correction", ds_parameter),
-	MADE("optimizer.params.momentum", "optimizer.momentum", ds_parameter),
+	MADE("optimizer.params.momentum", "optimizer.momentum", ds_momentum),
 	MADE("optimizer.params.dampening", "optimizer.dampening", ds_parameter),
 	MADE("optimizer.params.nesterov", "optimizer.nesterov", ds_parameter),
 	MADE("optimizer.params.max_coeff", "optimizer.max_coeff", ds_parameter),
@@ -59,9 +59,10 @@ static const struct zr_import_key keys[] = {
 	NONE("of 1-bit optimizers", "optimizer.params.freeze_step",
 	     "optimizer.params.var_freeze_step", "optimizer.params.cuda_aware"),
 	NONE("[comm] plugin says what moves data", "optimizer.params.comm_backend_name"),
-	NONE("of Muon: [optimizer.NAME] lr of its group", "optimizer.params.muon_lr"),
-	NONE("of Muon: [optimizer] lr of all others", "optimizer.params.adam_lr"),
-	NONE("of Muon", "optimizer.params.ns_method", "optimizer.params.per_head_muon"),
+	MADE("optimizer.params.muon_lr", "optimizer.matrices.lr", ds_of_muon),
+	MADE("optimizer.params.adam_lr", "optimizer.lr", ds_of_muon),
+	MADE("optimizer.params.ns_method", "optimizer.matrices.method", ds_ns_method),
+	MADE("optimizer.params.per_head_muon", NULL, ds_per_head),
 
 	/* scheduler */
 	MADE("scheduler.type", "scheduler.plugin", ds_scheduler),

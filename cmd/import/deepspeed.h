@@ -37,6 +37,17 @@ IMPORT_MAP(ds_tensorboard);
 IMPORT_MAP(ds_path);            /* as it is, unless empty */
 IMPORT_MAP(ds_steps_per_print); /* as it is, but null and 0 are never */
 
+/* deepspeed_muon.c */
+IMPORT_MAP(ds_lr);           /* of all, unless adam_lr or muon_lr says it */
+IMPORT_MAP(ds_weight_decay); /* of all */
+IMPORT_MAP(ds_momentum);
+IMPORT_MAP(ds_of_muon); /* as it is, with Muon only */
+IMPORT_MAP(ds_ns_method);
+IMPORT_MAP(ds_per_head);
+int ds_has_muon(struct zr_import *im);
+/* The group of the matrices, from the setting that names Muon; the rest is as with AdamW. */
+int ds_put_muon(struct zr_import *im, struct zr_setting *s);
+
 /* deepspeed_defaults.c: what follows from several keys, and from those that are missing. */
 int ds_finish(struct zr_import *im);
 

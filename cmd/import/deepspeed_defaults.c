@@ -54,6 +54,30 @@ static int has_arguments(const struct zr_import *im)
 	return im->source[0].kind != im->deepspeed;
 }
 
+/* Of both groups: AdamW's options are other ones beside Muon. */
+static int finish_muon(struct zr_import *im)
+{
+	static const char *const defaults[][4] = {
+		{ "lr", "adam_lr", "optimizer.lr", "0.0003" },
+		{ "betas", "betas", "optimizer.betas", "0.9, 0.95" },
+		{ "eps", "eps", "optimizer.eps", "1e-10" },
+		{ "weight_decay", "weight_decay", "optimizer.weight_decay", "0" },
+		{ "lr", "muon_lr", "optimizer.matrices.lr", "0.02" },
+		{ "ns_method", "ns_method", "optimizer.matrices.method", "gram" },
+	};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults && !rc; i++) {
+		const char *const *d = defaults[i];
+		char either[64], own[64];
+		snprintf(either, sizeof either, "optimizer.params.%s", d[0]);
+		snprintf(own, sizeof own, "optimizer.params.%s", d[1]);
+		if (!find(im, either))
+			rc = put_missing(im, own, d[2], d[3], DEFAULT);
+	}
+	return rc;
+}
+
 static int finish_optimizer(struct zr_import *im)
 {
 	const char *plugin = zr_import_given(im, "optimizer.plugin");
@@ -61,6 +85,9 @@ static int finish_optimizer(struct zr_import *im)
 
 	if (!plugin || !find(im, "optimizer.type"))
 		return 0;
+
+	if (ds_has_muon(im))
+		return finish_muon(im);
 
 	const int lion = !strcmp(plugin, "lion");
 	const int l2 = !!zr_import_given(im, "optimizer.adamw_mode");

@@ -225,14 +225,14 @@ IMPORT_MAP(ds_aio)
 	return zr_import_no_effect(s, "nothing is on disk");
 }
 
-/* "adam" is AdamW in DeepSpeed, unless adam_w_mode says other. */
+/* "adam" is AdamW in DeepSpeed, unless adam_w_mode says other; so is what Muon leaves to it. */
 static int is_l2(struct zr_import *im)
 {
 	const struct zr_setting *type = find(im, "optimizer.type");
 	const struct zr_setting *mode = find(im, "optimizer.params.adam_w_mode");
-	return type && json_is_string(type->value) &&
-	       !strcasecmp(json_string_value(type->value), "adam") && mode &&
-	       json_is_false(mode->value);
+	const char *name = zr_import_word(type);
+	return mode && json_is_false(mode->value) &&
+	       (!strcasecmp(name, "adam") || !strcasecmp(name, "muon"));
 }
 
 static int put_adam(struct zr_import *im, struct zr_setting *s, const char *to)
@@ -260,10 +260,14 @@ IMPORT_MAP(ds_optimizer)
 	for (int i = 0; same[i]; i++)
 		if (!strcasecmp(name, same[i]))
 			return zr_import_put(im, s, k->to, same[i], NULL);
-	if (!strcasecmp(name, "muon"))
-		return zr_import_impossible(s, "use AdamW, and add [optimizer.NAME] with plugin = "
-					       "muon and match = patterns of the hidden matrices");
-	return zr_import_impossible(s, "use Adam, AdamW, Lamb, Lion, Adagrad or SGD");
+	if (strcasecmp(name, "muon"))
+		return zr_import_impossible(s, "use Adam, AdamW, Lamb, Lion, Adagrad, Muon or "
+					       "SGD");
+
+	int rc = put_adam(im, s, k->to);
+	if (rc)
+		return rc;
+	return ds_put_muon(im, s);
 }
 
 IMPORT_MAP(ds_parameter)

@@ -197,6 +197,55 @@ has "LRRangeTest's default" '{ "scheduler": { "type": "LRRangeTest" } }' \
 has "Lion's defaults" '{ "optimizer": { "type": "Lion" } }' 'lr = 0\.001' 'betas = 0\.9, 0\.999'
 has "torch's AdamW" '{ "optimizer": { "type": "Adam", "params": { "torch_adam": true } } }' \
 	'weight_decay = 0\.01'
+# Muon has the matrices of a model but those of the vocabulary, which --model tells; AdamW has the rest.
+muon() { printf '{ "gradient_clipping": %s, "optimizer": { "type": "Muon", "params": { %s } } }\n' "$1" "$2"; }
+refused 'steps of Muon that are clipped' "$(muon 1 '"lr": 0.01')" 'optimizer\.type: DeepSpeed clips the steps of Muon, .*: 0$'
+refused '... by default' '{ "optimizer": { "type": "Muon" } }' 'optimizer\.type: DeepSpeed clips the steps of Muon, .*: 0$'
+refused "Muon's matrices without a model" "$(muon 0 '"lr": 0.01')" 'optimizer\.type: import with --model DIR'
+refused 'Muon beside training arguments' "{ \"max_steps\": 9, \"deepspeed\": $(muon 0 '"lr": 0.01') }" \
+	'optimizer\.type: beside training arguments use AdamW, and add \[optimizer\.NAME\]'
+muon 0 '"lr": 0.01, "per_head_muon": true' >muon.json
+like "Muon's heads" "$(import --model llama -o muon.ini muon.json)" \
+	'optimizer\.params\.per_head_muon: set it to false, and give \[optimizer\.NAME\] match and head_rows'
+muon 0 '"lr": 0.01, "ns_method": "cubic"' >muon.json
+like "no method of Muon" "$(import --model llama -o muon.ini muon.json)" 'ns_method: expected gram or standard$'
+muon 0 '"lr": 0.01' >muon.json
+like 'experts, which are one parameter there' "$(import --model mixtral -o muon.ini muon.json)" \
+	'optimizer\.type: transformers 5 has one parameter for .*\.experts\.'
+# groups JSON MODEL: the lines of the two groups, comments aside
+groups() {
+	printf '%s\n' "$1" >muon.json
+	import --device cpu --model "$2" -o muon.ini muon.json >/dev/null
+	sed -n '/^\[optimizer/,/^;\[data/p' muon.ini | sed 's/ ;.*//; /^;/d; /^$/d'
+}
+is "Muon's defaults" "$(groups "$(muon 0 '"lr": 0.01')" model)" "[optimizer]
+plugin = adamw
+lr = 0.01
+betas = 0.9, 0.95
+eps = 1e-10
+weight_decay = 0
+[optimizer.matrices]
+plugin = muon
+match = wte.weight wpe.weight h.*.attn.c_attn.weight h.*.attn.c_proj.weight h.*.mlp.c_fc.weight h.*.mlp.c_proj.weight
+lr = 0.01
+method = gram"
+is "Muon's keys" "$(groups "$(muon 0 '"lr": 0.01, "muon_lr": 0.02, "adam_lr": 0.003, "momentum": 0.9, "betas": [0.8, 0.9],
+ "eps": 1e-6, "weight_decay": 0.1, "ns_method": "standard", "per_head_muon": false, "adam_w_mode": false')" llama)" "[optimizer]
+plugin = adam
+lr = 0.003
+betas = 0.8, 0.9
+eps = 1e-06
+weight_decay = 0.1
+[optimizer.matrices]
+plugin = muon
+match = model.layers.*.self_attn.* model.layers.*.mlp.*
+lr = 0.02
+momentum = 0.9
+weight_decay = 0.1
+method = direct"
+like 'which says where it differs' "$(cat err)" 'optimizer\.type: Muon iterates in fp32; DeepSpeed in 16 bits where it can'
+like 'and which plans' "$("$ZEROTH" plan muon.ini -o data.plugin=tokens -o data.format=uint16 -o data.path=train.bin)" \
+	'optimizer\.matrices: muon, 14 tensors, 3840 parameters'
 has 'comments, and what DeepSpeed does not read' '{ "_comment": "x", "train_batch_size": 8,
  "zero_optimization": { "stage": 1, "_comment_2": 1 }, "monitor_config": { "enabled": true },
  "comms_config": { "verbose": true } }' 'plugin = stage1'
