@@ -197,15 +197,27 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
 
+/* Contributions that others send for a unit's share: each rank's; or those of the node for all ranks
+ * of this place in their nodes, and then the sums of other nodes. */
+static int64_t contributions(const struct zr_setup_facts *f)
+{
+	const int64_t node = zr_group_ranks(f, ZR_GROUP_NODE);
+	const int64_t nodes = zr_group_ranks(f, ZR_GROUP_CROSS);
+	if (f->node_sum == 1)
+		return f->process.world - 1;
+	return (node - 1) * nodes + (nodes - 1) * (node / f->node_sum);
+}
+
 /* What a rank takes in by the reduce of a unit. */
 static uint64_t reduced_bytes(const struct recorder *r, int32_t unit)
 {
 	const struct zr_setup_facts *f = r->f;
 	const int last = r->p->id == ZR_PROG_LAST_MICRO;
 	int32_t type = f->peers ? ZR_F32 : f->types.comm_dtype;
+	int64_t per = zr_unit_share(f, unit, ZR_GROUP_WORLD, f->process.rank).per;
 	uint64_t bytes = 0;
 	if (last || !zr_sums_locally(f))
-		bytes += received(f, unit, ZR_GROUP_WORLD, zr_dtype_block(type));
+		bytes += (uint64_t)(contributions(f) * per) * zr_dtype_block(type);
 	/* the sums, to all who hold masters */
 	if (last && zr_sums_way(f, unit))
 		bytes += received(f, unit, ZR_GROUP_WORLD, ZR_BLOCK * 4);

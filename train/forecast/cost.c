@@ -208,7 +208,9 @@ struct span {
 
 static struct span span_of(const struct costs *c, const struct zr_instr *i)
 {
-	const double ranks = (double)zr_group_ranks(&c->s->facts, i->group);
+	/* ranks of one place in all machines share cards as all ranks do: each place does it */
+	const int32_t group = i->group == ZR_GROUP_CROSS ? ZR_GROUP_WORLD : i->group;
+	const double ranks = (double)zr_group_ranks(&c->s->facts, group);
 	const double node = (double)zr_group_ranks(&c->s->facts, ZR_GROUP_NODE);
 
 	if (ranks <= node)
