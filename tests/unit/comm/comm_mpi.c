@@ -263,12 +263,16 @@ static void exchanges(struct rank *r)
 	}
 }
 
-/* Two exchanges at once, waited for in another order on each rank. */
+/* Two exchanges at once and an all-gather behind them, waited for in another order on each rank;
+ * rank 0 has waited for the first one when it posts the all-gather. */
 static void exchanges_at_once(struct rank *r)
 {
 	enum { MOST = 16 };
-	int64_t ones[MOST], sent[2][MOST], got[2][MOST];
-	zr_ticket t[2] = { 0, 0 };
+	int64_t ones[MOST], sent[2][MOST], got[2][MOST], all[MOST], own = 7 * r->rank;
+	const struct zr_comm_seg seg = { &own, all, 1 };
+	const struct zr_comm_op op =
+		fixture_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1);
+	zr_ticket t[3] = { 0, 0, 0 };
 	for (int k = 0; k < MOST; k++)
 		ones[k] = 1;
 	for (int i = 0; i < 2; i++) {
@@ -285,8 +289,13 @@ static void exchanges_at_once(struct rank *r)
 		expect(r, r->v->exchange(r->c, &x, &t[i]) == 0, "exchange");
 	}
 
-	for (int i = 0; i < 2; i++)
-		expect(r, r->v->wait(r->c, t[(i + r->rank) % 2]) == 0, "wait");
+	if (!r->rank)
+		expect(r, r->v->wait(r->c, t[0]) == 0, "wait");
+	expect(r, r->v->post(r->c, &op, &t[2]) == 0, "post");
+	for (int i = !r->rank; i < 3; i++)
+		expect(r, r->v->wait(r->c, t[(i + r->rank) % 3]) == 0, "wait");
+	for (int k = 0; k < r->world; k++)
+		expect(r, all[k] == 7 * k, "what was gathered behind an exchange");
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < r->world; k++)
 			expect(r, got[i][k] == 1000 * i + 100 * k + r->rank, "what was exchanged");
