@@ -68,9 +68,20 @@ compile() {
 
 # The C files of a plugin, by the makefile's list.
 sources() {
-	sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' "plugins/$1/$2/local.mk" |
-		sed -n "s/^plugins_$1_$2_la_SOURCES = //p" | tr -s ' \t' '\n' |
-		sed -n "s|^%D%/\(.*\.c\)\$|plugins/$1/$2/\1|p"
+	local mk
+	for mk in "plugins/$1" "plugins/$1/$2"; do
+		sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' -e "s|%D%|$mk|g" "$mk/local.mk"
+	done | awk -v target="plugins_$1_$2_la_SOURCES" '
+		function print_files(text,   n, word, i) {
+			n = split(text, word)
+			for (i = 1; i <= n; i++)
+				if (word[i] ~ /^\$\(/)
+					print_files(value[substr(word[i], 3, length(word[i]) - 3)])
+				else if (word[i] ~ /\.c$/)
+					print word[i]
+		}
+		$2 == "=" { name = $1; sub(/^[^=]*= */, ""); value[name] = $0 }
+		END { print_files(value[target]) }'
 }
 
 # link PLUGIN LIBRARY... of its objects, if all of them were compiled: one plugin does without the other

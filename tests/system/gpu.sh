@@ -30,6 +30,17 @@ bad_tests() {
 }
 beside bad_tests
 
+# It compiles what make does: all files of a plugin, and those that plugins of the role share.
+compiles() {
+	eval "$(sed -n '/^sources() {/,/^}/p' "$ZR_SRCDIR/tests/gpu/build.sh")"
+	cd "$ZR_SRCDIR" || return
+	is "all files of device/cuda are compiled" "$(sources device cuda | LC_ALL=C sort | xargs)" \
+		"$(ls plugins/device/cuda/*.c | grep -v elementwise_source | LC_ALL=C sort | xargs)"
+	is "all files of comm/nccl are compiled" "$(sources comm nccl | LC_ALL=C sort | xargs)" \
+		"$(ls plugins/comm/header.c plugins/comm/nccl/*.c plugins/comm/sum.c | LC_ALL=C sort | xargs)"
+}
+beside compiles
+
 bash "$ZR_SRCDIR/tests/gpu/bundle.sh" "$scratch/bundle.tar.gz" >"$scratch/bundle.out" 2>&1
 is "a bundle" "$?" 0
 like "it says what it needs" "$(cat "$scratch/bundle.out")" 'bytes, for GLIBC_2\.[0-9]+ or later$'
