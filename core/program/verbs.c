@@ -197,8 +197,8 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
 
-/* Contributions that others send for a unit's share: each rank's; or those of the node for all ranks
- * of this place in their nodes, and then the sums of other nodes. */
+/* Contributions that others send for a unit's share: each rank's; or those of the node for all
+ * ranks of this place in their nodes, and then the sums of other nodes. */
 static int64_t contributions(const struct zr_setup_facts *f)
 {
 	const int64_t node = zr_group_ranks(f, ZR_GROUP_NODE);
