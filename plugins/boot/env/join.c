@@ -81,7 +81,13 @@ static int answer(struct zr_inst *b, const char *name, int32_t rank, uint64_t dr
 	}
 
 	rc = ze_write(b, b->meeting, draw, reply, &b->id, sizeof b->id);
-	return rc < 0 ? rc : 0;
+	if (rc < 0)
+		return rc;
+
+	/* a rank that another run seated meanwhile takes no second answer back */
+	if (faccessat(b->meeting, name, F_OK, AT_SYMLINK_NOFOLLOW))
+		ze_remove(b->meeting, reply);
+	return 0;
 }
 
 static int answer_all(struct zr_inst *b)
