@@ -105,7 +105,7 @@ static void leave_comm(struct double_comm *c)
 	free(c);
 }
 
-/* The area of that name, which all of its ranks make. */
+/* The area of that name, which all of its ranks make; who comes last takes the name away. */
 static ncclResult_t join(struct double_comm *c, int n, int rank)
 {
 	int fd = shm_open(c->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -120,7 +120,8 @@ static ncclResult_t join(struct double_comm *c, int n, int rank)
 	c->area = p;
 	c->n = n;
 	c->rank = rank;
-	atomic_fetch_add(&c->area->came, 1);
+	if (atomic_fetch_add(&c->area->came, 1) + 1 == n)
+		shm_unlink(c->name);
 	return ncclInProgress;
 }
 
