@@ -242,4 +242,9 @@ run() {
 
 unset MAKEFLAGS MFLAGS MAKELEVEL
 read_table
-if [ "$1" = run ]; then run "$2"; else check_table; fi
+if [ "$1" = run ]; then
+	run "$2"
+else
+	of_texts
+	check_table
+fi

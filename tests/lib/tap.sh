@@ -6,6 +6,7 @@
 #   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text,
 #                           one of several lines: when each of these does
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
+#   of_texts                skips all under sanitizers, which change nothing that the test looks at
 #   one_in N                yes, and under sanitizers, where a run takes several times as long and
 #                           some of many like cases show as much, to each Nth call alone
 #   beside COMMAND...       runs it in a subshell and an empty directory while the test goes on: for
@@ -66,6 +67,8 @@ skip_all() {
 	echo "1..0 # SKIP $1"
 	exit 0
 }
+
+of_texts() { [ -z "$ZR_SANITIZE" ] || skip_all 'it runs no program of Zeroth: once is enough'; }
 
 ok() {
 	ok_name=$1

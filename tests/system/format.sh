@@ -3,6 +3,7 @@
 #
 # Every source file is laid out as .clang-format says, so that `make format` changes nothing.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+of_texts
 
 command -v clang-format-14 > /dev/null || skip_all 'clang-format-14 is not installed'
 

@@ -3,6 +3,7 @@
 #
 # Each public header compiles alone, twice included, as C11 and, with each C++ compiler, as C++11 and C++17, without a warning.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+of_texts
 include=${ZR_SRCDIR:-.}/include
 cc=${CC:-cc}
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'

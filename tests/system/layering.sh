@@ -3,6 +3,7 @@
 #
 # I4: core names no plugin. The include arrows of the architecture.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+of_texts
 cd "${ZR_SRCDIR:-.}" || exit 99
 
 # But for templates: what is made of them is its author's.

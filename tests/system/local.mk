@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The program zeroth as people meet it, and the tree itself: a script each.
-system_tests = %D%/abi.sh %D%/across.sh %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/checkpoint.sh %D%/codec.sh %D%/cluster.sh %D%/commands.sh %D%/completion.sh %D%/contract.sh %D%/differ.sh %D%/doctor.sh \
+# Those that take longest begin first, so that none of them is alone at the end.
+system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %D%/parity.sh %D%/launch.sh \
+	%D%/plugin_new.sh %D%/offload.sh %D%/plugin_faults.sh %D%/tutorial.sh \
+	%D%/abi.sh %D%/across.sh %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/checkpoint.sh %D%/codec.sh %D%/cluster.sh %D%/commands.sh %D%/completion.sh %D%/contract.sh %D%/differ.sh %D%/doctor.sh \
 	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/embed.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/format.sh %D%/freeze.sh %D%/groups.sh \
-	%D%/gpu.sh %D%/headers.sh %D%/hosts.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/launch.sh %D%/layering.sh %D%/ledger.sh \
-	%D%/limits.sh %D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
+	%D%/gpu.sh %D%/headers.sh %D%/hosts.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh \
+	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
 	%D%/mpi.sh %D%/nccl.sh \
-	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/offload.sh %D%/optimizers.sh \
-	%D%/outoftree.sh %D%/packed.sh %D%/parity.sh %D%/parts.sh %D%/persistent.sh %D%/pinned.sh %D%/pmix.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/published.sh %D%/ranks.sh \
+	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/optimizers.sh \
+	%D%/packed.sh %D%/parts.sh %D%/persistent.sh %D%/pinned.sh %D%/pmix.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/published.sh %D%/ranks.sh \
 	%D%/readme.sh %D%/rendezvous.sh %D%/repeat.sh %D%/restart.sh %D%/resaved.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \
-	%D%/same_bits.sh %D%/sample.sh %D%/security.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/sum_group.sh %D%/swaps.sh %D%/tcp.sh %D%/texture.sh \
-	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh
+	%D%/same_bits.sh %D%/sample.sh %D%/security.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/sum_group.sh %D%/tcp.sh %D%/texture.sh \
+	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh %D%/report.sh %D%/gallery.sh
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
 	tests/examples/embed_run.c tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/spirals.c tests/examples/spirals.py
-
-TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
-EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_faults.sh %D%/plugin_new.sh %D%/tutorial.sh
 
 # The full products; the tests alone run a pairwise choice.
 MATRIX_TESTS = matrix repeat offload update fit resume kill

@@ -113,10 +113,12 @@ for conf in "$src"/conf/*.ini; do
 	[ "${conf##*/}" != defaults.ini ] || continue
 	bad=
 	for to in $schedulers; do
+		one_in 7 || continue
 		"$ZEROTH" schedule "$conf" --steps 3 -o "scheduler.plugin=$to" > out 2> err || bad+="$to: $(cat err) "
 		[ -z "$(grep -v -e ': \[scheduler\] goes without ' -e ' ends the schedule inside ' err)" ] || bad+="$to: $(cat err) "
 	done
 	for to in $optimizers; do
+		one_in 7 || continue
 		"$ZEROTH" schedule "$conf" --steps 3 -o "optimizer.plugin=$to" > out 2> err || bad+="$to: $(cat err) "
 	done
 	is "conf/${conf##*/} with every scheduler and optimizer" "$bad" ''

@@ -7,6 +7,7 @@
 # a figure got worse, and a function that is cut in two for its sake is a defect.
 #   texture.sh print   prints the table as it would stand below
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh" || exit 99
+of_texts
 cd "${ZR_SRCDIR:-.}" || exit 99
 
 # Worse is more, but for blank lines. Lower the figures where the code became better.
