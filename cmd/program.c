@@ -119,6 +119,25 @@ static void print_queues(const struct zr_lowered *p)
 	putchar('\n');
 }
 
+/* What a collective does, over which ranks. */
+static void put_collective(json_t **to, const struct zr_instr *i)
+{
+	static const char *const operation[] = {
+		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
+		[ZR_COMM_ALL_REDUCE] = "all_reduce", [ZR_COMM_BROADCAST] = "broadcast",
+		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
+		[ZR_COMM_FENCE] = "fence",
+	};
+	static const char *const group[] = {
+		[ZR_GROUP_SELF] = "self",     [ZR_GROUP_NODE] = "node",
+		[ZR_GROUP_WORLD] = "world",   [ZR_GROUP_SEQUENCE] = "sequence",
+		[ZR_GROUP_EXPERT] = "expert", [ZR_GROUP_CROSS] = "cross",
+	};
+
+	zr_json_put(to, "operation", json_string(operation[i->number]));
+	zr_json_put(to, "group", json_string(group[i->group]));
+}
+
 static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o)
 {
 	char buf[32];
@@ -159,6 +178,8 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));
 	zr_json_put(&j, "kind", json_string(zr_instr_name[i->kind]));
 	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, l->n, text, sizeof text)));
+	if (i->kind == ZR_I_COLLECTIVE)
+		put_collective(&j, i);
 	zr_json_put(&j, "bytes", json_integer((json_int_t)moved(p, i)));
 	zr_json_put(&j, "operands", operands);
 	zr_json_put(&j, "after", numbers_json(dep, n_over));
