@@ -130,7 +130,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 	static _Atomic int made;
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	snprintf(id->internal, sizeof id->internal, "/zeroth-double-%d-%d-%ld", (int)getpid(),
+	snprintf(id->internal, sizeof id->internal, "/double-of-nccl-%d-%d-%ld", (int)getpid(),
 		 atomic_fetch_add(&made, 1), t.tv_nsec);
 	return ncclSuccess;
 }
@@ -157,7 +157,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n, int rank, int n_i
 				      ncclUniqueId *ids, ncclConfig_t *config)
 {
 	for (int i = 0; i < n_ids; i++)
-		if (strncmp(ids[i].internal, "/zeroth-double-", 15) ||
+		if (strncmp(ids[i].internal, "/double-of-nccl-", 16) ||
 		    (i && !strcmp(ids[i].internal, ids[0].internal)))
 			return ncclInvalidArgument;
 	return ncclCommInitRankConfig(comm, n, ids[0], rank, config);
