@@ -104,9 +104,9 @@ beside again 'the first machine is gone' kill_first 'a: it has gone: .*; goes on
 
 # ---- the same bits ----
 for what in 'a,b 1 stage3' 'a:2,b 1 stage2' 'a,b,c 1 hpz' 'a,b 2 stage0'; do
-	read -r hosts n stage <<< "$what"
-	launch "$hosts" -n "$n" -o zero.plugin="$stage"
-	is "I1: $hosts, -n $n, $stage" "$(digest)" "$one"
+	read -r names n stage <<< "$what"
+	launch "$names" -n "$n" -o zero.plugin="$stage"
+	is "I1: $names, -n $n, $stage" "$(digest)" "$one"
 done
 is 'the run says which comm it had' "$(sed -n '/^\[comm\]/,/^\[/s/^plugin = \([a-z]*\).*/\1/p' run/config.ini)" tcp
 launch a,b -o comm.plugin=tcp -o comm.timeout=20 -o comm.host.plugin=local
