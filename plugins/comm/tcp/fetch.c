@@ -59,6 +59,8 @@ int tc_fetch(struct zr_inst *c, int32_t rank, uint64_t from, char *to, uint64_t 
 		return rc;
 	if (!f.why)
 		return 0;
+	if (f.why == ESRCH) /* its memory goes before its connections do */
+		return tc_lost(c, rank, 0);
 	return tc_stop(c, "rank %d cannot read the memory of rank %d: %s", c->rank, rank,
 		       strerror(f.why));
 }
