@@ -362,12 +362,12 @@ static void make_buffers(struct zr_lowering *l)
 	uint64_t bytes = 0;
 	for (int r = 0; r < l->f->process.world; r++)
 		bytes = zr_max(bytes, most_held(l, r));
-	l->held = zr_low_buffer(l, ZR_R_CHUNK, bytes, ZR_PAGE);
+	l->held = zr_low_buffer(l, ZR_R_CHUNK, bytes, 64);
 
 	bytes = 0;
 	for (int32_t i = 0; i < p->n; i++)
 		bytes = zr_max(bytes, all_parts(l, p->tensor[i]));
-	l->parts = zr_low_buffer(l, ZR_R_CHUNK, bytes, ZR_PAGE);
+	l->parts = zr_low_buffer(l, ZR_R_CHUNK, bytes, 64);
 }
 
 /* Whether each tensor is split over the world, and comm takes counts. */
