@@ -110,7 +110,12 @@ done
 
 # Only the supervisor is told, as by a batch system that knows no other process; then its group.
 train step3 -n 2
+sleeps() { sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' /proc/$run/status; }
+before=$(sleeps)
 kill -TERM $run
+# it sleeps again once it has told the ranks
+slept() { [ "$(sleeps)" -gt "$before" ]; }
+await $run slept
 touch go
 ended "I6: SIGTERM to the supervisor alone, -n 2" 4
 
