@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define AT_ONCE (16u << 20) /* bytes that are read before other streams have their turn */
 
@@ -115,7 +116,7 @@ static int has_phase(const struct tc_pend *p, const struct tc_cursor *at)
 	case PHASE_AGREED:
 		return p->own.kind == COMM_EXCHANGE;
 	case PHASE_RESULT:
-		return p->own.kind == ZR_COMM_ALL_REDUCE;
+		return p->own.kind == ZR_COMM_ALL_REDUCE && !p->small;
 	case PHASE_READ:
 		return at->lent;
 	}
@@ -242,6 +243,43 @@ static struct stretch next_sent(const struct tc_group *g, struct tc_pend *p, str
 	return x;
 }
 
+/* A header that goes out now has what comes behind it beside it: a small operation is one packet.
+ * Bytes that went, or < 0; the cursor is behind them. over: the operation is through. */
+static ssize_t send_next(const struct tc_group *g, struct tc_pend *p, struct tc_peer *peer,
+			 int32_t r, struct stretch x, int *over)
+{
+	struct tc_cursor *at = &peer->out[p->group];
+	const struct tc_cursor before = *at;
+	struct stretch behind = { NULL, 0, 0 };
+	if (at->phase == PHASE_HEADER) {
+		at->at = sizeof at->header;
+		behind = next_sent(g, p, peer, r);
+	}
+
+	struct iovec both[] = { { x.at, x.bytes }, { behind.at, behind.bytes } };
+	struct msghdr m = { .msg_iov = both, .msg_iovlen = behind.bytes ? 2 : 1 };
+	ssize_t n = sendmsg(peer->fd[p->group], &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	*over = 0;
+	if (n < (ssize_t)x.bytes || before.phase != PHASE_HEADER) {
+		*at = before;
+		at->at += n > 0 ? (uint64_t)n : 0;
+		return n;
+	}
+
+	*over = behind.over;
+	if (!behind.over)
+		at->at += (uint64_t)n - x.bytes;
+	return n;
+}
+
+/* Rank r of the group has all of p. */
+static void count_sent(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
+{
+	p->sent++;
+	if (p->small)
+		tc_add_pieces(c, g, p);
+}
+
 static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 {
 	struct tc_group *g = &c->group[k];
@@ -255,14 +293,15 @@ static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 
 		struct stretch x = next_sent(g, p, peer, r);
 		if (x.over) {
-			p->sent++;
+			count_sent(c, g, p);
 			moved = 1;
 			continue;
 		}
 		if (!x.bytes)
 			return moved;
 
-		ssize_t n = send(peer->fd[k], x.at, x.bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		int over;
+		ssize_t n = send_next(g, p, peer, r, x, &over);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -270,7 +309,8 @@ static int send_to(struct zr_inst *c, int32_t k, int32_t r)
 		if (n < 0)
 			return tc_lost(c, tc_in_world(g, r), errno);
 
-		at->at += (uint64_t)n;
+		if (over)
+			count_sent(c, g, p);
 		moved = 1;
 	}
 	return moved;

@@ -167,6 +167,12 @@ static int start(struct zr_inst *c, struct tc_pend *p, zr_ticket *out)
 	return rc < 0 ? rc : 0;
 }
 
+static int is_small(const struct tc_group *g, const struct comm_header *own)
+{
+	uint64_t bytes = (uint64_t)own->total * comm_dtype_bytes(own->dtype);
+	return own->kind == ZR_COMM_ALL_REDUCE && bytes * (uint64_t)g->size <= SMALL;
+}
+
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
 	int rc = tc_enter(c);
@@ -189,6 +195,7 @@ int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	p->seg = op->seg;
+	p->small = is_small(g, &own);
 	if (tc_adds(op->kind))
 		p->pieces = tc_count_pieces(g, p);
 	p->big = is_big(op);

@@ -42,6 +42,8 @@ uint64_t tc_part_at(const struct tc_group *g, const struct tc_pend *p, int32_t s
 {
 	int64_t count = p->seg[seg].count;
 	uint64_t each = comm_dtype_bytes(p->own.dtype);
+	if (p->small)
+		return 0;
 	if (p->own.kind == ZR_COMM_ALL_REDUCE)
 		return (uint64_t)first_element(count, g->size, r) * each;
 	return (uint64_t)count * (uint64_t)r * each;
@@ -49,7 +51,7 @@ uint64_t tc_part_at(const struct tc_group *g, const struct tc_pend *p, int32_t s
 
 uint64_t tc_part(const struct tc_group *g, const struct tc_pend *p, int32_t seg, int32_t r)
 {
-	if (p->own.kind == ZR_COMM_ALL_REDUCE)
+	if (p->own.kind == ZR_COMM_ALL_REDUCE && !p->small)
 		return tc_part_at(g, p, seg, r + 1) - tc_part_at(g, p, seg, r);
 	return (uint64_t)p->seg[seg].count * comm_dtype_bytes(p->own.dtype);
 }
@@ -103,10 +105,16 @@ static void add_piece(struct zr_inst *c, const struct tc_group *g, const struct 
 	c->h->parallel(c->h, (int64_t)((bytes + ITEM - 1) / ITEM), add_stretch, &a);
 }
 
+/* The sum of a small one may take the place of what others are still sent. */
+static int may_add(const struct tc_group *g, const struct tc_pend *p)
+{
+	return p->added < p->pieces && (!p->small || p->sent == g->size - 1);
+}
+
 void tc_add_pieces(struct zr_inst *c, struct tc_group *g, struct tc_pend *p)
 {
 	const uint64_t most = tc_piece_bytes(g->size);
-	while (p->added < p->pieces && p->arrived[p->added % 2] == g->size - 1) {
+	while (may_add(g, p) && p->arrived[p->added % 2] == g->size - 1) {
 		uint64_t all = tc_part(g, p, p->add_seg, g->rank);
 		while (p->add_at == all) {
 			all = tc_part(g, p, ++p->add_seg, g->rank);
