@@ -206,6 +206,18 @@ static int has_read(const struct tc_cursor *in, uint64_t seq)
 	return in->seq > seq || (in->seq == seq && in->phase == PHASE_READ);
 }
 
+/* Of the part that this rank adds what is added so far, and not sent to this peer. */
+static struct stretch next_result(const struct tc_group *g, struct tc_pend *p, struct tc_cursor *at)
+{
+	struct stretch x = left_of_part(g, p, at, g->rank, result_part);
+	if (x.over || p->added == p->pieces || at->seg < p->add_seg)
+		return x;
+
+	uint64_t added = at->seg == p->add_seg ? p->add_at : 0;
+	x.bytes = added > at->at ? added - at->at : 0;
+	return x;
+}
+
 static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
 				    struct tc_peer *peer, int32_t r)
 {
@@ -220,8 +232,10 @@ static struct stretch sent_in_phase(const struct tc_group *g, struct tc_pend *p,
 		return rest_of_header(at);
 	case PHASE_AGREED:
 		return p->met ? rest_of_word(at) : not_yet;
-	case PHASE_RESULT: /* the sum, once there is one */
-		if (p->added < p->pieces)
+	case PHASE_RESULT:
+		if (!at->lent)
+			return next_result(g, p, at);
+		if (p->added < p->pieces) /* what is lent is whole */
 			return not_yet;
 		break;
 	case PHASE_READ:

@@ -5,7 +5,7 @@
  */
 #include "tcp.h"
 
-#define HALF  (4u << 20)  /* bytes of a piece of all ranks, */
+#define HALF  (1u << 20)  /* bytes of a piece of all ranks, */
 #define LEAST (64u << 10) /* but no less than so many of each */
 #define ITEM  (64u << 10) /* bytes of a sum per item of parallel() */
 
