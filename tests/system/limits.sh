@@ -51,7 +51,8 @@ ended() {
 	case $1 in
 	train*) tail -n 1 out ;;
 	doctor) tail -n 1 out ;;
-	watch*) sed 's/ [0-9.]* [^ ]*tok.s.*//; s/[0-9.]* *s ago//' out | head -n 1 ;;
+	# it trains, or has had no step for some time, by how slow the machine is
+	watch*) sed -E 's/(training|no step for .*)$/not over/' out | head -n 1 ;;
 	plan*) grep -v available out ;;
 	tokenize*) sed 's/, [0-9.]* .B\/s$//' out ;;
 	bench*) ;;
