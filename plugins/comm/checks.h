@@ -49,4 +49,16 @@ static inline int comm_check_list(const struct zr_host *h, int32_t number, int i
 	return ZR_OK;
 }
 
+/* An all-gather of what each rank says of its list, comm_list_sign(), in one segment. */
+static inline struct zr_comm_op comm_signs_op(int32_t number, const struct zr_comm_seg *signs)
+{
+	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op),
+				    .kind = ZR_COMM_ALL_GATHER,
+				    .group = ZR_GROUP_WORLD,
+				    .dtype = ZR_I64,
+				    .n_seg = 1,
+				    .seg = signs,
+				    .tag = { -1, number, -1 } };
+}
+
 #endif

@@ -11,13 +11,7 @@
 static int gather_signs(struct zr_inst *c, int32_t number, uint64_t own, uint64_t all[MAX_RANKS])
 {
 	const struct zr_comm_seg seg = { &own, all, 1 };
-	const struct zr_comm_op op = { .size = sizeof op,
-				       .kind = ZR_COMM_ALL_GATHER,
-				       .group = ZR_GROUP_WORLD,
-				       .dtype = ZR_I64,
-				       .n_seg = 1,
-				       .seg = &seg,
-				       .tag = { -1, number, -1 } };
+	const struct zr_comm_op op = comm_signs_op(number, &seg);
 	zr_ticket ticket;
 
 	int rc = zl_post(c, &op, &ticket);

@@ -30,13 +30,7 @@ int nn_split(struct zr_inst *c, struct nn_group *g, int color)
 static int gather_signs(struct zr_inst *c, int32_t number, const uint64_t *own, uint64_t *all)
 {
 	const struct zr_comm_seg seg = { own, all, 1 };
-	const struct zr_comm_op op = { .size = sizeof op,
-				       .kind = ZR_COMM_ALL_GATHER,
-				       .group = ZR_GROUP_WORLD,
-				       .dtype = ZR_I64,
-				       .n_seg = 1,
-				       .seg = &seg,
-				       .tag = { -1, number, -1 } };
+	const struct zr_comm_op op = comm_signs_op(number, &seg);
 	return nn_host_run(c, &op);
 }
 
