@@ -122,19 +122,13 @@ static void print_queues(const struct zr_lowered *p)
 /* What a collective does, over which ranks. */
 static void put_collective(json_t **to, const struct zr_instr *i)
 {
-	static const char *const operation[] = {
-		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
-		[ZR_COMM_ALL_REDUCE] = "all_reduce", [ZR_COMM_BROADCAST] = "broadcast",
-		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
-		[ZR_COMM_FENCE] = "fence",
-	};
 	static const char *const group[] = {
 		[ZR_GROUP_SELF] = "self",     [ZR_GROUP_NODE] = "node",
 		[ZR_GROUP_WORLD] = "world",   [ZR_GROUP_SEQUENCE] = "sequence",
 		[ZR_GROUP_EXPERT] = "expert", [ZR_GROUP_CROSS] = "cross",
 	};
 
-	zr_json_put(to, "operation", json_string(operation[i->number]));
+	zr_json_put(to, "operation", json_string(zr_collective_name[i->number]));
 	zr_json_put(to, "group", json_string(group[i->group]));
 }
 

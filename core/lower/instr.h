@@ -176,6 +176,7 @@ enum zr_lowered_id {
 };
 
 extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_queue_name[];
+extern const char *const zr_collective_name[]; /* by ZR_COMM_* */
 
 /* lower.c: all programs of a setup, in whose plan everything has its place but their buffers;
  * gives these theirs, and the plan its sizes. [main] */

@@ -17,6 +17,13 @@ const char *const zr_instr_name[ZR_I_KINDS] = {
 #include "core/lower/instr.def"
 };
 
+const char *const zr_collective_name[ZR_COMM_FENCE + 1] = {
+	[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
+	[ZR_COMM_ALL_REDUCE] = "all_reduce", [ZR_COMM_BROADCAST] = "broadcast",
+	[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
+	[ZR_COMM_FENCE] = "fence",
+};
+
 const char *const zr_queue_name[ZR_QUEUES] = {
 	[ZR_Q_COMPUTE] = "compute", [ZR_Q_HOST] = "host", [ZR_Q_COPY] = "copy",
 	[ZR_Q_STORE] = "store",     [ZR_Q_COMM] = "comm",

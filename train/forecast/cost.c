@@ -243,12 +243,6 @@ static double times_round(int32_t collective, double ranks)
  * bytes through each link; all to all, a rank sends each other one the part of that one. */
 static double within_machine(struct costs *c, const struct zr_instr *i, struct span g, double bytes)
 {
-	static const char *const name[] = {
-		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
-		[ZR_COMM_ALL_REDUCE] = "all_reduce", [ZR_COMM_BROADCAST] = "broadcast",
-		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
-		[ZR_COMM_FENCE] = "fence",
-	};
 	const int all_to_all = is_all_to_all(c, i);
 	if (all_to_all)
 		bytes *= g.node / g.ranks;
@@ -256,7 +250,7 @@ static double within_machine(struct costs *c, const struct zr_instr *i, struct s
 	const double work = bytes > 0 ? bytes : 1;
 	double s = 0;
 	if (g.node > 1)
-		s = zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1);
+		s = zr_tally_seconds(&c->tally, work, zr_collective_name[i->number], 1, work, 1, 1);
 	if (s > 0)
 		return s;
 
