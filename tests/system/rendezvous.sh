@@ -5,24 +5,13 @@
 # where somebody is missing, dies, comes twice, does not know the token, or sends what is no rank's.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/launched.sh" || exit 99
 cd "$scratch" || exit 99
 
 tiny text 1 4 3 <<INI
 [device]
 threads = 1
 INI
-unset MASTER_ADDR MASTER_PORT ZEROTH_TOKEN RANK WORLD_SIZE
-
-# new_port: sets `port` to one on which nobody listens here
-new_port() {
-	local hex
-	while :; do
-		port=$((20000 + RANDOM % 10000))
-		printf -v hex ':%04X ' $port
-		grep -qs "$hex" /proc/net/tcp /proc/net/tcp6 || return
-	done
-}
-
 # rank R N [OPTION]...: becomes rank R of N
 rank() {
 	local r=$1 n=$2
@@ -41,7 +30,6 @@ port=none
 last() { tail -n 1 "$1" | sed "s/$port/PORT/"; }
 # said R N [OPTION]...: the last line of that rank; an option of its own is not told from the launcher's word
 said() { (rank "$@") 2>&1 | tail -n 1 | sed "s/$port/PORT/; s/^zeroth: -o: /zeroth: /"; }
-digest_of() { grep '^digest:' "$1"; }
 # beside_rank0 N [OPTION]...: rank 0 of N in the background, as `first`, its output in first.out; returns once it listens
 beside_rank0() {
 	local hex n=$1
