@@ -119,10 +119,11 @@ static int wrong_group(const struct zr_config *cfg, uint64_t group, const char *
 
 /* A number of things, all ranks' micro-batches or the ranks, that the group does not divide. */
 static int wrong_number(const struct zr_config *cfg, uint64_t group, const char *of, int64_t n,
-			const char * or, struct zr_error *err)
+			const char *ending, struct zr_error *err)
 {
 	char why[160];
-	snprintf(why, sizeof why, "it must divide the number of %s, %lld%s", of, (long long)n, or);
+	snprintf(why, sizeof why, "it must divide the number of %s, %lld%s", of, (long long)n,
+		 ending);
 	return wrong_group(cfg, group, why, err);
 }
 

@@ -180,9 +180,13 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 	char name[ZR_RATE_NAME];
 
 	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));
+	double weight_bytes = (double)size_of(op->dtype); /* of each, and of its gradient in fp32 */
+	if (op->dx)
+		weight_bytes *= 2;
+	if (op->dw)
+		weight_bytes += 4;
 	t->flops += flops;
-	uses_parameters(t, zr_tally_seconds(t, flops, name, 3, rows, c, v),
-			v * c * (size_of(op->dtype) * (op->dx ? 2 : 1) + (op->dw ? 4 : 0)));
+	uses_parameters(t, zr_tally_seconds(t, flops, name, 3, rows, c, v), v * c * weight_bytes);
 	return ZR_OK;
 }
 
