@@ -39,6 +39,7 @@ kernel_headers = \
 	%D%/cpu/master_simd.h \
 	%D%/cpu/moments8.h \
 	%D%/cpu/moments8_simd.h \
+	%D%/cpu/raise.h \
 	%D%/cpu/rng.h \
 	%D%/cpu/route.h \
 	%D%/cpu/scalar.h \

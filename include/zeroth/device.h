@@ -142,7 +142,11 @@ struct zr_op_layernorm_bwd {
  * softcap * tanh(s / softcap) before it is masked (Gemma 2, 2024).
  * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
  * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
- * others have the bits of the whole forward. GROWABLE. */
+ * others have the bits of the whole forward.
+ * A forward with `max_scores` raises element h to the largest scale q.k, before a soft cap, of a
+ * query of head h that is computed and a key that it attends to, where that is more than what is
+ * there; it changes no bit of the results. Scores that are NaN do not count. A backward leaves it
+ * alone. GROWABLE. */
 struct zr_op_attention {
 	uint32_t size, flags;
 	int32_t dtype, first;
@@ -159,6 +163,7 @@ struct zr_op_attention {
 	float softcap;  /* finite; 0: scores stay as they are */
 	int32_t rsv2;
 	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
+	float *max_scores;              /* [heads] 0 or more at first; NULL: not wanted */
 };
 
 /* Stores dq, dk and dv, without adding, laid out as q, k and v. GROWABLE, as its last member grows:

@@ -20,6 +20,7 @@
  *
  * Scratch: a row of D. Sums of a part: a row of dk and one of dv per key.
  */
+#include "raise.h"
 #include "scalar.h"
 #include "table.h"
 
@@ -83,12 +84,22 @@ static int64_t first_key(const struct zr_op_attention *o, int64_t b, int64_t i)
 	return oldest > start ? oldest : start;
 }
 
-/* s_ij of batch entry b, query head h. */
-static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
+/* scale q_i.k_j of batch entry b, query head h. */
+static zr_real uncapped(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
-	zr_real s = o->scale * dot(o, o->q, q_row(o, b, i, h), o->k, k_row(o, b, j, g));
+	return o->scale * dot(o, o->q, q_row(o, b, i, h), o->k, k_row(o, b, j, g));
+}
+
+static zr_real capped(const struct zr_op_attention *o, zr_real s)
+{
 	return o->softcap > 0 ? zr_softcap(s, o->softcap) : s;
+}
+
+/* s_ij */
+static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+	return capped(o, uncapped(o, b, h, i, j));
 }
 
 /* m_ij */
@@ -102,15 +113,18 @@ static zr_real keep(const struct zr_op_attention *o, int64_t b, int64_t h, int64
 	return zr_rng_word(&o->rng, e) >= zr_drop_below(o->dropout) ? zr_drop_scale(o->dropout) : 0;
 }
 
+/* largest: of the head's scores before their soft cap, so far. */
 static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i,
-			zr_real *acc)
+			zr_real *acc, zr_real *largest)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
 	zr_real max = -INFINITY, sum = 0;
 
 	memset(acc, 0, (size_t)o->head_dim * sizeof *acc);
 	for (int64_t j = first_key(o, b, i); j <= i; j++) {
-		zr_real s = score(o, b, h, i, j), p;
+		zr_real raw = uncapped(o, b, h, i, j), s = capped(o, raw), p;
+		if (raw > *largest)
+			*largest = raw;
 		if (s > max) { /* what was summed so far was relative to the old maximum */
 			zr_real shrink = zr_exp(max - s);
 			for (int64_t d = 0; d < o->head_dim; d++)
@@ -131,9 +145,13 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 
 void ZR_SCALAR(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
 {
-	for (int64_t n = lo; n < hi; n++)
+	for (int64_t n = lo; n < hi; n++) {
+		zr_real largest = 0;
 		for (int64_t i = o->first; i < o->length; i++)
-			forward_row(o, n / o->heads, n % o->heads, i, scratch);
+			forward_row(o, n / o->heads, n % o->heads, i, scratch, &largest);
+		if (o->max_scores)
+			zr_raise(zr_reals(o->max_scores) + n % o->heads, largest);
+	}
 }
 
 /* m_ij P_ij in *mp, returns dS_ij. P is at most 1: rounding of a large lse must not let it grow. */

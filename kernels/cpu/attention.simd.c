@@ -108,6 +108,11 @@ static void score_panel(const struct work *w, float *p, int64_t i, int64_t q0, i
 			int64_t all, const int64_t keys[COLUMNS])
 {
 	scores(w, p, w->k, w->qt + i * w->panel_size, all, keys);
+	if (w->largest) {
+		mask_panel(w, p, q0, k0, all);
+		for (int c = 0; c < COLUMNS; c++)
+			note_largest(w, p + c * COLUMN, w->lds, keys[c], COLUMN);
+	}
 	if (w->o->softcap > 0)
 		cap_scores(w, p, keys);
 	mask_panel(w, p, q0, k0, all);
@@ -282,18 +287,21 @@ uint64_t ZR_SIMD(attention_scratch)(const struct zr_op_attention *o, int backwar
 void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
 {
 	struct ahead ahead = { 0 };
-	struct work w = { .ahead = &ahead };
+	float largest;
+	struct work w = { .ahead = &ahead, .largest = o->max_scores ? &largest : NULL };
 
 	layout(&w, o, scratch, 0);
 	for (int64_t n = lo; n < hi; n++) {
 		w.b = n / o->heads;
 		w.h = n % o->heads;
 		w.g = w.h / (o->heads / o->kv_heads);
+		largest = 0;
 		for (w.start = w.T = 0; next_document(&w);) {
 			int64_t q0 = w.start < o->first ? o->first - w.start : 0;
 			for (; q0 < w.T; q0 += w.tq)
 				forward_tile(&w, q0);
 		}
+		raise_largest(&w, 1);
 	}
 }
 

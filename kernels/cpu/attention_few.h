@@ -30,6 +30,14 @@ static void multiply_row(const struct tiles *x, uint32_t flags, const void *a, c
 	ZR_SIMD(gemm_few)(&op, 0, 1, 0, n, c, n, add, (float *)x->kt);
 }
 
+/* Scores [from, to) of a row raise the largest one. */
+static void note_row(const struct work *w, const float *s, int64_t from, int64_t to)
+{
+	for (int64_t j = from; j < to; j++)
+		if (s[j] > *w->largest)
+			*w->largest = s[j];
+}
+
 /* Query q. Keys that its panel goes through and it does not would add zeros. */
 static void forward_query(const struct tiles *x, int64_t q)
 {
@@ -48,6 +56,8 @@ static void forward_query(const struct tiles *x, int64_t q)
 			     keys, w->D, s, 0);
 		for (int64_t j = keys; j < whole; j++)
 			s[j] = 0;
+		if (w->largest)
+			note_row(w, s, most(0, begin - k0), keys);
 		if (o->softcap > 0)
 			cap_scores(x, s, whole);
 		for (int64_t j = keys; j < whole; j++)

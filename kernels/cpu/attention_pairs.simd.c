@@ -167,6 +167,10 @@ static void prepare_panel(const struct pairs *x, int64_t q0, int64_t k0, int64_t
 	const struct work *w = &x->w;
 	float cap = w->o->softcap;
 
+	if (w->largest) {
+		mask_panel(w, w->p, q0, k0, keys);
+		note_largest(w, w->p, PW, keys, PW);
+	}
 	if (cap > 0)
 		for (int64_t i = 0; i < keys * PW; i += ZR_W)
 			vstore_f32(w->p + i, vset(cap) * vtanh(vload_f32(w->p + i) *
@@ -345,13 +349,17 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 {
 	struct pairs x = { 0 };
 	struct work *w = &x.w;
+	float largest;
 
 	if (!zr_attention_in_pairs(o)) {
 		zr_attention_avx512(o, lo, hi, scratch);
 		return;
 	}
 	layout(&x, o, scratch, 0);
+	if (o->max_scores)
+		w->largest = &largest;
 	for (int64_t n = lo; n < hi; n++) {
+		largest = 0;
 		w->b = n / o->heads;
 		w->h = n % o->heads;
 		w->g = w->h / (o->heads / o->kv_heads);
@@ -360,6 +368,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 			for (; q0 < w->T; q0 += TQ)
 				forward_tile(&x, q0);
 		}
+		raise_largest(w, o->scale);
 	}
 }
 

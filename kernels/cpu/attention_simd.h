@@ -7,6 +7,7 @@
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 
+#include "raise.h"
 #include "simd.h"
 #include "table.h"
 
@@ -53,6 +54,7 @@ struct work {
 	float *ot;           /* O or dQ: panels in pairs, [queries, Dp] in fp32 */
 	float *dk, *dv;      /* [T + KEYS, Dp], sums of a part */
 	struct ahead *ahead;
+	float *largest; /* of the head's products before a soft cap, so far; NULL: not wanted */
 };
 
 static inline int64_t least(int64_t a, int64_t b)
@@ -249,7 +251,7 @@ static inline void to_rows(const struct work *w, float *rows, const float *panel
 		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
 }
 
-/* ---- a panel's mask and dropout -------------------------------------------------- */
+/* ---- a panel's mask -------------------------------------------------------------- */
 
 /* The first tile of keys that query q0 attends to. */
 static inline int64_t first_tile(const struct work *w, int64_t q0)
@@ -284,6 +286,30 @@ static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_
 				   vfirst(vload_f32(at_s), vlanes(most(n, 0)), vset(-INFINITY)));
 		}
 }
+
+/* ---- the largest score ----------------------------------------------------------- */
+
+/* Raises it by scores [rows, cols], ld apart, once what is masked is -infinity. cols: whole
+ * vectors. What lies behind the last query or key is 0 and raises nothing. */
+ZR_INLINE void note_largest(const struct work *w, const float *s, int64_t ld, int64_t rows,
+			    int64_t cols)
+{
+	vf m = vset(*w->largest);
+
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j += ZR_W)
+			m = vmax(vload_f32(s + i * ld + j), m); /* beside a NaN m stays */
+	*w->largest = vmaxh(m);
+}
+
+/* The head's is among those of all batch entries and threads. unit: of what was noted. */
+static inline void raise_largest(const struct work *w, float unit)
+{
+	if (w->largest)
+		zr_raise(w->o->max_scores + w->h, *w->largest * unit);
+}
+
+/* ---- a panel's dropout ----------------------------------------------------------- */
 
 /* 0 or 1 / (1 - dropout) in words[PW, WORDS], of each query's keys from element 4 on */
 static inline void dropout_words(const struct work *w, int64_t q0, int64_t k0, int64_t keys)

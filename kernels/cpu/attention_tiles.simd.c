@@ -129,6 +129,10 @@ static int softmax_panel(const struct tiles *x, const struct panel *p, float *s)
 	const int64_t left = x->queue->left;
 	int shrinks;
 
+	if (w->largest) {
+		mask_rows(w, s, p->q0, p->k0, p->lo, p->hi);
+		note_largest(w, s + p->lo, TK, p->n, p->hi - p->lo);
+	}
 	if (w->o->softcap > 0)
 		cap_scores(x, s, PW * TK);
 	mask_rows(w, s, p->q0, p->k0, p->lo, p->hi);
@@ -310,6 +314,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 {
 	struct tiles x = { 0 };
 	struct work *w = &x.w;
+	float largest;
 
 	if (!zr_attention_in_pairs(o)) {
 		zr_attention_avx512(o, lo, hi, scratch);
@@ -317,8 +322,11 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 	}
 	layout(&x, o, scratch, 0);
 	*x.queue = (struct queue){ 0 };
+	if (o->max_scores)
+		w->largest = &largest;
 	tiles_begin();
 	for (int64_t n = lo; n < hi; n++) {
+		largest = 0;
 		w->b = n / o->heads;
 		w->h = n % o->heads;
 		w->g = w->h / (o->heads / o->kv_heads);
@@ -330,6 +338,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 			for (; from < w->T && q0 < w->T; q0 += x.tq)
 				forward_tile(&x, q0, most(0, from - q0));
 		}
+		raise_largest(w, o->scale);
 	}
 
 	tiles_end();

@@ -68,10 +68,16 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int
 			zr_narrow(acc[m] * x, &to[part + m * SHARE]);
 }
 
+/* s_ij of scale q_i.k_j */
+ZR_DEVICE float capped(const struct zr_op_attention &o, float s)
+{
+	return o.softcap > 0 ? zr_softcap(s, o.softcap) : s;
+}
+
 /* s_ij of q_i.k_j */
 ZR_DEVICE float score(const struct zr_op_attention &o, float qk)
 {
-	return o.softcap > 0 ? zr_softcap(o.scale * qk, o.softcap) : o.scale * qk;
+	return capped(o, o.scale * qk);
 }
 
 /* 0 or 1/(1-dropout) */
@@ -121,7 +127,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int64_t i0 = o.first / ROWS * ROWS + (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS,
 		      i = i0 + row;
 	const int first = first_key(o, b, i);
-	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0;
+	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0, largest = 0;
 
 	load<T, true>(o, q, as_q(o, o.q), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
@@ -133,9 +139,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			s[m] = j0 + j >= first && j0 + j <= i && j0 + j < o.length ?
-				       score(o, dot(q, row, k, j, width)) :
-				       -INFINITY;
+			s[m] = -INFINITY;
+			if (j0 + j >= first && j0 + j <= i && j0 + j < o.length) {
+				const float raw = o.scale * dot(q, row, k, j, width);
+				largest = fmaxf(largest, raw);
+				s[m] = capped(o, raw);
+			}
 			most = zr_larger(most, s[m]);
 		}
 		most = share_max(most);
@@ -157,6 +166,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		for (int j = 0; j < ROWS; j++)
 			add_row(acc, p.at(row, j), v, j, part, width);
 	}
+	if (o.max_scores)
+		raise_largest(o, h, largest);
 	if (i >= o.length || i < o.first)
 		return;
 	store_row((T *)o.out + query_of(o, as_out(o, o.out), b, i, h), acc, 1 / sum, part, width);

@@ -90,4 +90,15 @@ ZR_DEVICE float seen_or_0(float most)
 	return most == -INFINITY ? 0 : most;
 }
 
+/* What a thread has seen of head h is among the largest scores; all threads of the warp come here.
+ * Where both are 0 or more, floats compare as their bits do. */
+ZR_DEVICE void raise_largest(const struct zr_op_attention &o, int64_t h, float largest)
+{
+#pragma unroll
+	for (int lane = ZR_WARP / 2; lane; lane /= 2)
+		largest = fmaxf(largest, __shfl_xor_sync(ZR_FULL_WARP, largest, lane, ZR_WARP));
+	if (threadIdx.x % ZR_WARP == 0 && largest > 0)
+		atomicMax((int *)(void *)&o.max_scores[h], (int)zr_bits(largest));
+}
+
 #endif

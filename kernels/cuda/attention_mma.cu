@@ -103,7 +103,22 @@ ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][N][4], float scale, float 
 			}
 }
 
-template <class T, int D, bool PLAIN>
+/* The largest of scores before their soft cap, where keys that are not seen have -infinity, and of
+ * what was there before. */
+template <int N, int M> ZR_DEVICE float larger_of(float largest, const float (&s)[M][N][4])
+{
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int n = 0; n < N; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				largest = fmaxf(largest, s[r][n][e]);
+	return largest;
+}
+
+/* LARGEST: the largest scores are wanted. */
+template <class T, int D, bool PLAIN, bool LARGEST>
 static __global__ void __launch_bounds__(THREADS, 2)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
@@ -122,6 +137,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	const seen_keys seen = keys_seen(o, b, mine, 16 * M);
 	results<D, M> x = {};
+	float largest = 0;
 	carrier<D> queries, keys, values;
 
 #pragma unroll
@@ -156,10 +172,16 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		/* a whole warp: these keys come after its queries, or before its first one's */
 		if (j0 >= mine + 16 * M || j0 + KEYS <= seen.any)
 			continue;
+		const bool masked = j0 + KEYS > mine + 1 || j0 < seen.all;
 		add_scores<T>(s, a, k);
+		if constexpr (LARGEST) {
+			if (masked)
+				mask_keys(o, b, mine + g, j0 + 2 * t, s);
+			largest = larger_of(largest, s);
+		}
 		if constexpr (!PLAIN)
 			soft_cap(o, s);
-		if (j0 + KEYS > mine + 1 || j0 < seen.all)
+		if (masked)
 			mask_keys(o, b, mine + g, j0 + 2 * t, s);
 		if constexpr (!PLAIN)
 			bits[0] = kept<KEYS / 8>(o, element(o, b, h, mine + g, j0 + 2 * t),
@@ -167,6 +189,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		soften<PLAIN>(x, s, scale, m, bits);
 		add_rows<T, D>(x.acc, s, v);
 	}
+	if constexpr (LARGEST)
+		raise_largest(o, h, largest * o.scale);
 #pragma unroll
 	for (int r = 0; r < M; r++)
 #pragma unroll
@@ -183,18 +207,21 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		}
 }
 
-template <class T, int D, bool PLAIN>
+template <class T, int D, bool PLAIN, bool LARGEST>
 static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
 	constexpr int rows = ROWS * sixteens<PLAIN>();
-	return zr_launch(forward_kernel<T, D, PLAIN>, attention_grid(o, o->heads, rows),
+	return zr_launch(forward_kernel<T, D, PLAIN, LARGEST>, attention_grid(o, o->heads, rows),
 			 dim3(THREADS), (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2, s, *o);
 }
 
 template <class T, int D>
 static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	return attention_is_plain(o) ? launch<T, D, true>(o, s) : launch<T, D, false>(o, s);
+	const bool plain = attention_is_plain(o);
+	if (!o->max_scores)
+		return plain ? launch<T, D, true, false>(o, s) : launch<T, D, false, false>(o, s);
+	return plain ? launch<T, D, true, true>(o, s) : launch<T, D, false, true>(o, s);
 }
 
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)

@@ -352,6 +352,65 @@ void assert_wide_windows(const struct variant *v, struct problem *p)
 	free(w.lse);
 }
 
+/* The largest of scale q.k that query i of batch entry b and head h attends to, or `largest`. */
+static double largest_of_row(const struct problem *p, int64_t b, int64_t h, int64_t i,
+			     double largest)
+{
+	const struct zr_op_attention *o = &p->op.fwd;
+	int64_t start = p->starts ? p->starts[b * p->T + i] : 0,
+		q = (b * p->T + i) * p->in_stride + h * p->D, k0 = (p->H + h * p->G / p->H) * p->D;
+
+	for (int64_t j = start; j <= i; j++) {
+		int64_t k = (b * p->T + j) * p->in_stride + k0;
+		double s = 0;
+		if (o->window && i - j >= o->window)
+			continue;
+		for (int64_t d = 0; d < p->D; d++)
+			s += get(p, p->qkv, q + d) * get(p, p->qkv, k + d);
+		if (s * (double)o->scale > largest)
+			largest = s * (double)o->scale;
+	}
+	return largest;
+}
+
+static double largest_of_head(const struct problem *p, int64_t h)
+{
+	double largest = 0;
+	for (int64_t b = 0; b < p->B; b++)
+		for (int64_t i = 0; i < p->T; i++)
+			largest = largest_of_row(p, b, h, i, largest);
+	return largest;
+}
+
+void assert_largest_scores(const struct variant *v, struct problem *p)
+{
+	const size_t out = (size_t)p->n_out * p->elem, lse = (size_t)p->n_lse * p->real;
+	float scores[8] = { 0 }, raised[8];
+	char *want;
+	assert_true(p->H + 1 < 8);
+	forward(v, p, 0);
+	want = malloc(out + lse);
+	memcpy(want, p->out, out);
+	memcpy(want + out, p->lse, lse);
+	scores[p->H] = 1e30f; /* behind the last head */
+	p->op.fwd.max_scores = scores;
+	forward(v, p, p->B * p->H / 2);
+	assert_memory_equal(p->out, want, out);
+	assert_memory_equal(p->lse, want + out, lse);
+	for (int64_t h = 0; h < p->H; h++) {
+		double largest = largest_of_head(p, h), off = fabs((double)scores[h] - largest);
+		if (!(off <= 4e-6 * (1 + largest)))
+			fail_msg("%s: largest score of head %d is %g, not %g (T %d dim %d)",
+				 v->name, (int)h, (double)scores[h], largest, (int)p->T, (int)p->D);
+		scores[h] = h % 2 ? 1e20f : scores[h];
+	}
+	memcpy(raised, scores, sizeof scores);
+	forward(v, p, 0);
+	assert_memory_equal(raised, scores, sizeof scores);
+	p->op.fwd.max_scores = NULL;
+	free(want);
+}
+
 void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_dim)
 {
 	enum { ALL = 161, GONE = 128, UNREAD = 64, WINDOW = 16 };

@@ -78,6 +78,11 @@ void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first
  * behind each head, as where the heads of each are together. */
 void assert_heads_apart(const struct variant *v, struct problem *p);
 
+/* A forward that also gives the largest score of each head, before its soft cap, has the bits of
+ * one that does not, and gives what a plain loop over the queries and the keys that they attend to
+ * gives in double; what is larger already stays. */
+void assert_largest_scores(const struct variant *v, struct problem *p);
+
 /* B, T, heads, kv_heads, head_dim; around every tile, panel, vector and block of the vector
  * kernels */
 #define N_ATTENTION_SHAPES 14

@@ -489,6 +489,15 @@ static inline int32_t atomicAdd(int32_t *to, int32_t x)
 	return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
 
+static inline int atomicMax(int *to, int x)
+{
+	int seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+	while (x > seen &&
+	       !__atomic_compare_exchange_n(to, &seen, x, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	return seen;
+}
+
 static inline int __ffs(int x)
 {
 	return __builtin_ffs(x);

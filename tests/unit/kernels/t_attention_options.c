@@ -120,6 +120,47 @@ static void heads_apart_have_the_bits_of_heads_together(void **state)
 		}
 }
 
+static void the_largest_scores_are_those_of_a_plain_loop(void **state)
+{
+	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	static const struct options all[] = {
+		{ 0 },
+		{ .window = 24 },
+		{ .documents = 1 },
+		{ .softcap = 0.5f, .window = 40, .documents = 1 },
+		{ .softcap = 2, .dropout = 0.25f },
+	};
+	(void)state;
+	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++)
+		for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+			for (int v = 0; v < n_variants; v++) {
+				int32_t dtype = dtypes[(s + k) % 3];
+				struct problem p = make(attention_shapes[s], dtype, 30 + s, 2);
+				give_options(&p, &all[k]);
+				assert_largest_scores(&variants[v], &p);
+				drop(&p);
+			}
+}
+
+/* Of a query and a key whose product is NaN nothing counts, all else does. */
+static void a_score_that_is_NaN_is_not_the_largest(void **state)
+{
+	static const int64_t shape[5] = { 1, 70, 1, 1, 32 };
+	(void)state;
+	for (int v = 0; v < n_variants; v++)
+		for (int k = 0; k < 2; k++) {
+			struct problem p = make(shape, k ? ZR_BF16 : ZR_F32, 9, 1);
+			float largest = 0, most = 0;
+			p.op.fwd.max_scores = &most;
+			forward(&variants[v], &p, 0);
+			put(&p, p.qkv, 69 * p.in_stride + p.D, (double)NAN); /* the last key */
+			p.op.fwd.max_scores = &largest;
+			forward(&variants[v], &p, 0);
+			assert_true(largest > most / 2 && largest <= most);
+			drop(&p);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +171,8 @@ int main(void)
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
+		cmocka_unit_test(the_largest_scores_are_those_of_a_plain_loop),
+		cmocka_unit_test(a_score_that_is_NaN_is_not_the_largest),
 	};
 
 	find_variants();

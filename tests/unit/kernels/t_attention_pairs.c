@@ -109,6 +109,32 @@ static void I1_bits_are_those_of_the_twin(void **state)
 						     &all[o]);
 }
 
+/* Rows alone are computed query by query, and documents of a few tokens are. */
+static void the_largest_scores_are_those_of_a_plain_loop(void **state)
+{
+	static const int64_t shapes[][5] = {
+		{ 2, 3, 2, 1, 33 }, { 1, 65, 4, 2, 33 }, { 1, 200, 1, 1, 20 }, { 1, 530, 1, 1, 8 }
+	};
+	static const struct options all[] = {
+		{ 0 },
+		{ .window = 24 },
+		{ .documents = 1 },
+		{ .softcap = 0.5f, .window = 40, .documents = 1 },
+		{ .softcap = 2, .dropout = 0.25f },
+	};
+	(void)state;
+	if (!n_held)
+		skip();
+	for (int v = 0; v < n_held; v++)
+		for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+			for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+				struct problem p = make(shapes[s], ZR_BF16, 30 + s, 2);
+				give_options(&p, &all[k]);
+				assert_largest_scores(&held[v].v, &p);
+				drop(&p);
+			}
+}
+
 static void I1_parts_of_heads_have_the_bits_of_the_twin(void **state)
 {
 	static const int64_t shape[5] = { 1, 70, 4, 1, 24 };
@@ -169,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(I1_bits_are_those_of_the_twin),
 		cmocka_unit_test(I1_parts_of_heads_have_the_bits_of_the_twin),
+		cmocka_unit_test(the_largest_scores_are_those_of_a_plain_loop),
 		cmocka_unit_test(I1_bits_of_extreme_values_are_those_of_the_twin),
 		cmocka_unit_test(the_twins_agree_with_the_oracle),
 	};

@@ -328,6 +328,32 @@ static void heads_apart_have_the_bits_of_heads_together(void **state)
 	attention_pad = 3;
 }
 
+static void the_largest_scores_are_those_of_a_plain_loop(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 45, 2, 1, 64 }, { 1, 131, 2, 2, 80 } };
+	static const struct options all[] = {
+		{ 0 },
+		{ .window = 24 },
+		{ .documents = 1 },
+		{ .softcap = 0.5f, .window = 40, .documents = 1 },
+		{ .softcap = 2, .dropout = 0.25f },
+	};
+	(void)state;
+	for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+		const size_t s = k % 2;
+		struct problem p = make(shapes[s], s ? ZR_F16 : ZR_F32, 30 + s, 2), m;
+		give_options(&p, &all[k]);
+		assert_largest_scores(&fma_kernels, &p);
+		drop(&p);
+		attention_pad = 8;
+		m = make(shapes[s], s ? ZR_BF16 : ZR_F16, 30 + s, 2);
+		give_options(&m, &all[k]);
+		assert_largest_scores(&mma_kernels, &m);
+		drop(&m);
+		attention_pad = 3;
+	}
+}
+
 static void tensor_cores_refuse_what_they_cannot_take(void **state)
 {
 	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, odd[5] = { 1, 5, 2, 1, 72 };
@@ -369,6 +395,7 @@ int main(void)
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
 		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
+		cmocka_unit_test(the_largest_scores_are_those_of_a_plain_loop),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
 	};
 	find_variants();
