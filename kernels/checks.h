@@ -185,6 +185,16 @@ static inline int zr_check_logit_cap(const struct zr_host *h, const struct zr_op
 	return zr_check_cap(h, "logit_cap", o->gain, o->softcap);
 }
 
+static inline int zr_check_scale_heads(const struct zr_host *h, const struct zr_op_scale_heads *o)
+{
+	if (o->width > 0 && o->begin >= 0 && o->lines > 0 && o->apart >= o->lines && o->heads >= 0)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL,
+		       "scale_heads: %lld heads of %lld lines, %lld apart, are not in rows of %lld",
+		       (long long)o->heads, (long long)o->lines, (long long)o->apart,
+		       (long long)o->width);
+}
+
 static inline int zr_check_head(const struct zr_host *h, const char *op,
 				const struct zr_op_head_loss *o)
 {

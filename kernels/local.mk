@@ -43,6 +43,7 @@ kernel_headers = \
 	%D%/cpu/rng.h \
 	%D%/cpu/route.h \
 	%D%/cpu/scalar.h \
+	%D%/cpu/scale_heads.h \
 	%D%/cpu/simd.h \
 	%D%/cpu/simd_avx2.h \
 	%D%/cpu/simd_avx512.h \
@@ -77,6 +78,7 @@ kernel_scalar = \
 	%D%/cpu/rmsnorm.c \
 	%D%/cpu/rotary.c \
 	%D%/cpu/round_stochastic.c \
+	%D%/cpu/scale_heads.c \
 	%D%/cpu/sgd.c \
 	%D%/cpu/softmax.c \
 	%D%/cpu/state8.c \

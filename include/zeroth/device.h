@@ -336,6 +336,20 @@ struct zr_op_swiglu_bwd {
 	int64_t width, stride;
 };
 
+#define ZR_SCALE_COLUMNS 1u
+
+/* Multiplies those elements of x that belong to a head by its factor. x has elements [first,
+ * first + n) of a row-major matrix of rows of `width`; the line of an element is its row, or with
+ * ZR_SCALE_COLUMNS its column; lines [begin + h apart, begin + h apart + lines) are head h's, h <
+ * heads. GROWABLE. */
+struct zr_op_scale_heads {
+	uint32_t size, flags;
+	int64_t n, first, width;
+	int64_t begin, apart, lines, heads;
+	const float *factor; /* [heads] */
+	float *x;            /* [n] */
+};
+
 /* The operations: all [step], those that end in _work [pure]. Each gets this table as its first
  * argument. GROWABLE; operations end before `native`. */
 struct zr_ops {
@@ -412,6 +426,9 @@ struct zr_ops {
 	/* (optional) mixtures of experts with losses of their routers need it */
 	int (*router_losses)(const struct zr_ops *, struct zr_stream *,
 			     const struct zr_op_router_losses *);
+	/* (optional) [train] qk_clip needs it */
+	int (*scale_heads)(const struct zr_ops *, struct zr_stream *,
+			   const struct zr_op_scale_heads *);
 	/* (optional, both) what core lends optimizers as members of struct zr_opt_step */
 	const struct zr_native *native;
 	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);

@@ -7,6 +7,7 @@
 #include "slopes.h"
 
 #include "../cpu/master.h"
+#include "../cpu/scale_heads.h"
 
 /* ---- gelu_bwd -------------------------------------------------------------------- */
 
@@ -414,6 +415,31 @@ struct master_split {
 cudaError_t zr_cuda_master_split(const struct zr_op_master *op, cudaStream_t s)
 {
 	return zr_sweep(master_split{ *op }, op->n, 0, s);
+}
+
+/* ---- scale_heads ----------------------------------------------------------------- */
+
+struct scale_heads {
+	struct zr_op_scale_heads op;
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad x = zr_load<float>(op.x, at);
+		for (int k = 0; k < at.n; k++) {
+			const int64_t head = zr_scaled_head(&op, op.first + at.i + k);
+			if (head >= 0)
+				x.x[k] *= op.factor[head];
+		}
+		zr_store<float>(op.x, at, x);
+	}
+};
+
+cudaError_t zr_cuda_scale_heads(const struct zr_op_scale_heads *op, cudaStream_t s)
+{
+	return zr_sweep(scale_heads{ *op }, op->n, zr_quads(op->x, 4), s);
 }
 
 /* ---- muon_factor ----------------------------------------------------------------- */

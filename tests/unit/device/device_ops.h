@@ -327,6 +327,17 @@ static void norm_ops(const struct dev *d, float *x, int32_t dtype)
 				       .c = 2,
 				       .gram = slot(x, 71),
 				       .square = slot(x, 72) };
+	struct zr_op_scale_heads h = { .size = sizeof h,
+				       .flags = ZR_SCALE_COLUMNS,
+				       .n = N - 5,
+				       .first = 7,
+				       .width = C,
+				       .begin = 8,
+				       .apart = 12,
+				       .lines = 8,
+				       .heads = HEADS,
+				       .factor = slot(x, 71),
+				       .x = slot(x, 66) };
 	must(d, o->lamb_norms(o, NULL, &l));
 	l.norms = l.block_norms; /* of the first block, for all */
 	must(d, o->lamb(o, NULL, &l));
@@ -334,6 +345,9 @@ static void norm_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->muon_normalize(o, NULL, &m)); /* slot 68, see results() */
 	must(d, o->muon_factor(o, NULL, &f));
 	must(d, o->muon_update(o, NULL, &m));
+	must(d, o->scale_heads(o, NULL, &h));
+	h.flags = 0;
+	must(d, o->scale_heads(o, NULL, &h));
 }
 
 /* What a model like Llama adds; the attention's heads of queries share a head of keys and values

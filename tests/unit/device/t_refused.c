@@ -188,16 +188,26 @@ static void logits(void **state)
 		refused(d.ops->head_loss_rows(d.ops, NULL, &head), "head_loss_rows: logits ");
 }
 
+static void heads_to_scale(void **state)
+{
+	struct zr_op_scale_heads h = {
+		.size = sizeof h, .width = 8, .lines = 4, .apart = 3, .heads = 2
+	};
+	(void)state;
+	refused(d.ops->scale_heads(d.ops, NULL, &h),
+		"scale_heads: 2 heads of 4 lines, 3 apart, are not in rows of 8");
+	h.apart = 4;
+	h.width = 0;
+	refused(d.ops->scale_heads(d.ops, NULL, &h), "scale_heads: 2 heads of 4 lines, 4 apart");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(activations),
-		cmocka_unit_test(rows_of_gates),
-		cmocka_unit_test(groups_of_rows),
-		cmocka_unit_test(windows_and_soft_caps),
-		cmocka_unit_test(parts_of_heads),
-		cmocka_unit_test(logits),
-		cmocka_unit_test(scales_of_types_without),
+		cmocka_unit_test(activations),    cmocka_unit_test(rows_of_gates),
+		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
+		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
+		cmocka_unit_test(heads_to_scale), cmocka_unit_test(scales_of_types_without),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

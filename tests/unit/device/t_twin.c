@@ -571,7 +571,7 @@ static int casts(const struct side *s, int32_t dtype, int variant)
 	return rc;
 }
 
-/* AdamW with moments in bf16, and Muon's factor of 64 x 64. */
+/* AdamW with moments in bf16, heads that are scaled, and Muon's factor of 64 x 64. */
 static int other_updates(const struct side *s, int32_t dtype, int variant)
 {
 	struct zr_op_adamw a = { .size = sizeof a,
@@ -597,7 +597,20 @@ static int other_updates(const struct side *s, int32_t dtype, int variant)
 				       .c = 2.0315f,
 				       .gram = f32(s, 6),
 				       .square = f32(s, 7) };
+	struct zr_op_scale_heads h = { .size = sizeof h,
+				       .flags = variant ? ZR_SCALE_COLUMNS : 0,
+				       .n = N,
+				       .first = 100,
+				       .width = 48,
+				       .begin = 4,
+				       .apart = 10,
+				       .lines = 7,
+				       .heads = 4,
+				       .factor = f32(s, 6),
+				       .x = f32(s, 2) };
 	int rc = s->d.ops->adamw(OPS, &a);
+	if (!rc)
+		rc = s->d.ops->scale_heads(OPS, &h);
 	if (rc)
 		return rc;
 	return s->d.ops->muon_factor(OPS, &f);

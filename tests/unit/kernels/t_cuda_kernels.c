@@ -330,6 +330,24 @@ static void run_muon_factor(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(muon_factor, op, side);
 }
 
+/* Heads of 5 lines, 7 apart, from line 3 on; the last one is cut off by the rows. */
+static void run_scale_heads(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	struct zr_op_scale_heads op = { .size = sizeof op,
+					.flags = trial & 1 ? ZR_SCALE_COLUMNS : 0,
+					.n = n,
+					.first = 11 * trial,
+					.width = 29,
+					.begin = 3,
+					.apart = 7,
+					.lines = 5,
+					.heads = n < 4 ? n : 4,
+					.factor = (float *)(void *)b[1].p,
+					.x = (float *)(void *)b[0].p };
+	(void)dtype;
+	BY(scale_heads, op, n);
+}
+
 static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 {
 	static const struct operand four[] = { { 0, 0, 4 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 0 } };
@@ -356,6 +374,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("muon_factor", run_muon_factor, two, 2);
 	same_bits("gelu", run_gelu, pair, 2);
 	same_bits("logit_cap", run_logit_cap, two, 1);
+	same_bits("scale_heads", run_scale_heads, two, 2);
 }
 
 /* Every number of 16 bits, and so infinities and all limits of formulas. */
