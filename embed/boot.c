@@ -177,6 +177,18 @@ static void threads_abort(struct zr_inst *inst, const char *why)
 	pthread_mutex_unlock(&m->lock);
 }
 
+static int threads_stopped(struct zr_inst *inst, char *why, uint64_t room)
+{
+	struct meeting *m = inst->m;
+
+	pthread_mutex_lock(&m->lock);
+	const int is_stopped = *m->aborted != 0;
+	if (is_stopped)
+		snprintf(why, room, "%s", m->aborted);
+	pthread_mutex_unlock(&m->lock);
+	return is_stopped;
+}
+
 static int threads_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct threads_opts *o = opts;
@@ -226,6 +238,7 @@ static const struct zr_boot_v1 vtbl = {
 	.get = threads_get,
 	.fence = threads_fence,
 	.abort = threads_abort,
+	.stopped = threads_stopped,
 };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 static const struct zr_opt opts[] = {

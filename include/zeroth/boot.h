@@ -40,6 +40,11 @@ struct zr_boot_v1 {
 	/* (optional) [any] Not collective: says that this rank fails. Ranks that wait for it in get
 	 * or fence fail with `why`. destroy must not wait for them without a limit. */
 	void (*abort)(struct zr_inst *, const char *why);
+	/* (optional) [any] Not collective, and never waits. 1: boot knows that another rank has
+	 * called abort, or has ended without leaving; why[room] then says which one. 0: it knows of
+	 * none. For a thread that looks after others: one that waits for a device waits neither in
+	 * get nor in fence. */
+	int (*stopped)(struct zr_inst *, char *why, uint64_t room);
 };
 
 /* `zeroth train -n` starts ranks of one machine with their rank and their number in

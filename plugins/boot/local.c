@@ -264,6 +264,16 @@ static void local_abort(struct zr_inst *inst, const char *why)
 	ring(a);
 }
 
+static int local_stopped(struct zr_inst *inst, char *why, uint64_t room)
+{
+	const struct area *a = inst->area;
+	if (!a || atomic_load(&a->aborted) != 2)
+		return 0;
+
+	snprintf(why, room, "%s", a->why);
+	return 1;
+}
+
 /* ---- life ------------------------------------------------------------------------ */
 
 /* A number of the environment in [0, max], or -1. */
@@ -376,6 +386,7 @@ static const struct zr_boot_v1 vtbl = {
 	.get = local_get,
 	.fence = local_fence,
 	.abort = local_abort,
+	.stopped = local_stopped,
 };
 
 /* auto: the ranks of this machine are one node. */

@@ -140,10 +140,15 @@ const char *ze_name_run(char *out, uint64_t id);
 int ze_is_drawn(const char *name, const char *what, int32_t *rank, uint64_t *draw);
 int ze_is_run(const char *name, uint64_t *id);
 void ze_name_process(struct ze_hello *m);
+/* Whether it is a process of this machine that has ended. [any] */
+int ze_has_ended(const struct zr_inst *b, const struct ze_hello *m);
 uint64_t ze_hash(uint64_t hash, const char *text); /* `hash`: of what comes before, 0: nothing */
 
 /* join.c */
 int ze_join(struct zr_inst *b); /* fills all, id */
 void ze_leave(struct zr_inst *b);
+/* 1: a rank has stopped the run, or has ended on this machine without leaving; why[room] says
+ * which one. 0: none that is known. [any] */
+int ze_stopped(const struct zr_inst *b, char *why, uint64_t room);
 
 #endif

@@ -292,3 +292,26 @@ void ze_leave(struct zr_inst *b)
 
 	ze_remove_run(b);
 }
+
+int ze_stopped(const struct zr_inst *b, char *why, uint64_t room)
+{
+	char text[1024], unread[NAME_ROOM];
+	uint64_t bytes = 0;
+	if (b->run < 0)
+		return 0;
+
+	if (ze_try_read(b->run, b->id, "stopped", text, sizeof text - 1, &bytes, unread) ==
+	    ZE_READ) {
+		text[bytes] = 0;
+		snprintf(why, room, "%s", text);
+		return 1;
+	}
+
+	for (int32_t r = 0; r < b->mine.world; r++) {
+		if (!ze_has_ended(b, &b->all[r]) || is_marked(b, "left", r))
+			continue;
+		snprintf(why, room, "rank %d on %s has ended", r, b->all[r].host);
+		return 1;
+	}
+	return 0;
+}

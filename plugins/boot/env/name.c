@@ -5,9 +5,13 @@
 #define _GNU_SOURCE
 #include "env.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *ze_name(char *out, const char *what, int32_t rank)
@@ -61,6 +65,22 @@ uint64_t ze_hash(uint64_t hash, const char *text)
 		if (!*text)
 			return hash;
 	}
+}
+
+/* A pidfd also knows of the end of a process that nobody has waited for. */
+int ze_has_ended(const struct zr_inst *b, const struct ze_hello *m)
+{
+	if (m->pid <= 0 || !m->machine || m->machine != b->mine.machine)
+		return 0;
+
+	int fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
+	if (fd < 0)
+		return kill(m->pid, 0) && errno == ESRCH;
+
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	const int has_ended = poll(&end, 1, 0) > 0;
+	close(fd);
+	return has_ended;
 }
 
 /* A process number means the same to all that have the same start of the kernel and the same

@@ -192,6 +192,13 @@ static void role_abort(struct zr_inst *b, const char *why)
 		ze_stop(b, why);
 }
 
+static int role_stopped(struct zr_inst *b, char *why, uint64_t room)
+{
+	if (b->tcp)
+		return zt_stopped(b, why, room);
+	return ze_stopped(b, why, room);
+}
+
 /* ---- life ------------------------------------------------------------------------ */
 
 void ze_destroy(struct zr_inst *b)
@@ -225,4 +232,5 @@ const struct zr_boot_v1 ze_vtbl = {
 	.get = role_get,
 	.fence = role_fence,
 	.abort = role_abort,
+	.stopped = role_stopped,
 };

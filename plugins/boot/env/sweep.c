@@ -9,9 +9,7 @@
 #include "env.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,7 +83,7 @@ static int is_dead(const struct zr_inst *b, int dir, uint64_t nonce, const char 
 	    bytes != sizeof m || !m.machine || m.machine != b->mine.machine)
 		return is_old(b, st);
 
-	return m.pid > 0 && kill(m.pid, 0) && errno == ESRCH;
+	return ze_has_ended(b, &m);
 }
 
 static void sweep_run(const struct zr_inst *b, const char *name, uint64_t id)

@@ -73,6 +73,8 @@ struct zt_place {
 struct zt_client {
 	int fd;                  /* -1: none */
 	pthread_mutex_t sending; /* a whole frame */
+	pthread_mutex_t asking;  /* from a request to its reply; and what follows */
+	char stopped[ZT_TEXT];   /* why the run is; "": it goes on, as far as this rank was told */
 	struct zt_place place;
 };
 
@@ -113,6 +115,7 @@ void zt_leave(struct zr_inst *b);
 int zt_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes);
 int zt_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, double timeout);
 int zt_fence(struct zr_inst *b, double timeout);
-void zt_stop(struct zr_inst *b, const char *why); /* [any] */
+void zt_stop(struct zr_inst *b, const char *why);            /* [any] */
+int zt_stopped(struct zr_inst *b, char *why, uint64_t room); /* [any] */
 
 #endif

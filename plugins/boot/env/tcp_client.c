@@ -33,11 +33,19 @@ static double now(void)
 
 /* ---- frames ---------------------------------------------------------------------- */
 
+/* Why the run is stopped, for whoever asks from now on; why: errno, 0: rank 0 has closed it. */
+static void note_lost(struct zr_inst *b, int why)
+{
+	struct zt_client *c = b->tcp;
+	snprintf(c->stopped, sizeof c->stopped,
+		 "rank 0 at %.600s, port %s: the connection was lost%s%s", c->place.host,
+		 c->place.port, why ? ": " : "", why ? strerror(why) : "");
+}
+
 static int lost(struct zr_inst *b, int why)
 {
-	return zr_fail(b->h, ZR_EPEER, "rank 0 at %s, port %s: the connection was lost%s%s",
-		       b->tcp->place.host, b->tcp->place.port, why ? ": " : "",
-		       why ? strerror(why) : "");
+	note_lost(b, why);
+	return zr_fail(b->h, ZR_EPEER, "%s", b->tcp->stopped);
 }
 
 /* Waits until bytes can be read or sent: 1, 0 at `until`, or -1. [any] */
@@ -151,7 +159,9 @@ struct reply {
 
 static int stopped(struct zr_inst *b, const struct reply *r)
 {
-	return zr_fail(b->h, ZR_EPEER, "%.*s", (int)r->bytes, (const char *)r->value);
+	struct zt_client *c = b->tcp;
+	snprintf(c->stopped, sizeof c->stopped, "%.*s", (int)r->bytes, (const char *)r->value);
+	return zr_fail(b->h, ZR_EPEER, "%s", c->stopped);
 }
 
 /* Asks for whom it waits, at most a second. Fills text; "": nobody said it. Returns 1; the kind of
@@ -227,9 +237,12 @@ static int await(struct zr_inst *b, struct reply *r)
 	}
 }
 
+/* Rank 0 answers nobody whom it has told that the run is stopped. */
 static int request(struct zr_inst *b, int kind, const char *key, const void *value, size_t bytes,
 		   struct reply *r)
 {
+	if (*b->tcp->stopped)
+		return zr_fail(b->h, ZR_EPEER, "%s", b->tcp->stopped);
 	if (!send_frame(b->tcp, kind, key, value, bytes)) {
 		/* why the run was stopped may be there to read */
 		int why = errno, came = read_frame(b, r->value, r->room, &r->bytes, now() + 0.1);
@@ -472,6 +485,7 @@ int zt_join(struct zr_inst *b)
 
 	b->tcp->fd = -1;
 	pthread_mutex_init(&b->tcp->sending, NULL);
+	pthread_mutex_init(&b->tcp->asking, NULL);
 	ze_name_process(&b->mine);
 	int rc = join_with(b, token);
 	explicit_bzero(token, sizeof token);
@@ -488,24 +502,35 @@ void zt_leave(struct zr_inst *b)
 	}
 	zt_server_end(b->server);
 	pthread_mutex_destroy(&b->tcp->sending);
+	pthread_mutex_destroy(&b->tcp->asking);
 	free(b->tcp);
 	b->tcp = NULL;
 }
 
 /* ---- the role -------------------------------------------------------------------- */
 
+/* A request of a rank that has joined, beside which another thread may look for news. */
+static int ask_rank0(struct zr_inst *b, int kind, const char *key, const void *value,
+		     uint64_t bytes, struct reply *r)
+{
+	pthread_mutex_lock(&b->tcp->asking);
+	int rc = request(b, kind, key, value, bytes, r);
+	pthread_mutex_unlock(&b->tcp->asking);
+	return rc;
+}
+
 int zt_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes)
 {
 	char text[ZT_TEXT];
 	struct reply done = { ZT_DONE, text, sizeof text, 0, b->o->timeout, 0, ZR_ESTATE };
-	return request(b, ZT_PUT, key, value, bytes, &done);
+	return ask_rank0(b, ZT_PUT, key, value, bytes, &done);
 }
 
 int zt_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, double timeout)
 {
 	char data[MAX_VALUE];
 	struct reply found = { ZT_VALUE, data, sizeof data, 0, timeout, 0, 0 };
-	int rc = request(b, ZT_GET, key, NULL, 0, &found);
+	int rc = ask_rank0(b, ZT_GET, key, NULL, 0, &found);
 	if (rc)
 		return rc;
 	if (found.bytes != bytes)
@@ -520,7 +545,7 @@ int zt_fence(struct zr_inst *b, double timeout)
 {
 	char text[ZT_TEXT];
 	struct reply done = { ZT_DONE, text, sizeof text, 0, timeout, 0, 0 };
-	return request(b, ZT_FENCE, NULL, NULL, 0, &done);
+	return ask_rank0(b, ZT_FENCE, NULL, NULL, 0, &done);
 }
 
 void zt_stop(struct zr_inst *b, const char *why)
@@ -530,4 +555,55 @@ void zt_stop(struct zr_inst *b, const char *why)
 		return;
 	snprintf(text, sizeof text, "rank %d stopped: %.900s", b->mine.rank, why);
 	send_frame(b->tcp, ZT_STOP, NULL, text, strlen(text));
+}
+
+/* The text of a frame that says why the run is stopped, among n bytes that have come; NULL: there
+ * is none yet. Other frames are answers to requests that were given up. */
+static const unsigned char *find_stop(const unsigned char *data, size_t n, uint32_t *bytes)
+{
+	struct zt_head head;
+	for (size_t at = 0; n - at >= sizeof head; at += sizeof head + head.bytes) {
+		memcpy(&head, data + at, sizeof head);
+		if (head.magic != ZT_MAGIC || head.key_bytes || n - at - sizeof head < head.bytes)
+			return NULL;
+
+		*bytes = head.bytes;
+		if (head.kind == ZT_STOPPED)
+			return data + at + sizeof head;
+	}
+	return NULL;
+}
+
+/* Looks at what has come and leaves it there: the next request reads it, too. */
+static void look_for_stop(struct zr_inst *b)
+{
+	struct zt_client *c = b->tcp;
+	unsigned char data[2 * (sizeof(struct zt_head) + MAX_VALUE)];
+	uint32_t bytes;
+	ssize_t n = recv(c->fd, data, sizeof data, MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		note_lost(b, n ? errno : 0);
+		return;
+	}
+
+	const unsigned char *text = find_stop(data, (size_t)n, &bytes);
+	if (text)
+		snprintf(c->stopped, sizeof c->stopped, "%.*s", (int)bytes, (const char *)text);
+}
+
+int zt_stopped(struct zr_inst *b, char *why, uint64_t room)
+{
+	struct zt_client *c = b->tcp;
+	if (pthread_mutex_trylock(&c->asking))
+		return 0; /* the thread that waits for a reply will be told */
+
+	if (!*c->stopped)
+		look_for_stop(b);
+	const int is_stopped = *c->stopped != 0;
+	if (is_stopped)
+		snprintf(why, room, "%s", c->stopped);
+	pthread_mutex_unlock(&c->asking);
+	return is_stopped;
 }

@@ -234,6 +234,8 @@ void nn_tell(struct zr_inst *c);      /* that this rank is broken, once */
 void nn_tell_left(struct zr_inst *c); /* that it leaves */
 /* fail if another rank has stopped; or has left, and p waits for it: both ask now and then */
 int nn_hear(struct zr_inst *c, double waited);
+/* fails if boot knows that another rank has stopped or is gone. [any], with the lock */
+int nn_ask_boot(struct zr_inst *c);
 int nn_left_behind(struct zr_inst *c, const struct nn_pend *p, double waited);
 int nn_late(struct zr_inst *c, const struct nn_pend *p, double waited);
 

@@ -41,9 +41,26 @@ void nn_tell_left(struct zr_inst *c)
 		c->boot->put(c->boot_inst, "nccl.left", &c->rank, sizeof c->rank);
 }
 
+int nn_ask_boot(struct zr_inst *c)
+{
+	char why[NN_WHY];
+	if (c->broken)
+		return nn_stopped(c);
+	if (!ZR_HAS(c->boot, struct zr_boot_v1, stopped) || !c->boot->stopped ||
+	    !c->boot->stopped(c->boot_inst, why, sizeof why))
+		return ZR_OK;
+
+	c->told = 1; /* the others ask boot, too */
+	return nn_stop(c, ZR_EPEER, "%s", why);
+}
+
 /* Boot fails before its time is over if it knows itself that a rank has stopped. */
 static int boot_says(struct zr_inst *c)
 {
+	int rc = nn_ask_boot(c);
+	if (rc)
+		return rc;
+
 	snprintf(c->why, sizeof c->why, "another rank has stopped");
 	c->broken = c->told = 1;
 	c->code = ZR_EPEER;

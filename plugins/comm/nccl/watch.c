@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * watch.c - the thread that looks after outstanding operations: the training thread may be blocked
- * in CUDA, waiting for a kernel that waits for a rank which will never come. Aborting the
- * communicators ends that kernel.
+ * in CUDA, waiting for a kernel that waits for a rank which will never come. Boot may know that the
+ * rank is gone; else time runs out. Aborting the communicators ends that kernel.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
 
 #include <signal.h>
 #include <time.h>
+
+#define HEAR_TURNS 5 /* of the watch between two questions to boot */
 
 static void look_at(struct zr_inst *c, ncclComm_t comm)
 {
@@ -53,7 +55,7 @@ static void *watch(void *arg)
 {
 	const struct timespec nap = { 0, 100000000 };
 	struct zr_inst *c = arg;
-	int leaving = 0;
+	int leaving = 0, turns = 0;
 	pthread_mutex_lock(&c->lock);
 	nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
 	pthread_mutex_unlock(&c->lock);
@@ -63,6 +65,8 @@ static void *watch(void *arg)
 		leaving = c->leaving;
 		if (!leaving && !c->broken)
 			look(c);
+		if (!leaving && turns++ % HEAR_TURNS == 0)
+			nn_ask_boot(c);
 		pthread_mutex_unlock(&c->lock);
 	}
 

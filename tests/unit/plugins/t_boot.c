@@ -243,7 +243,9 @@ static void a_timeout_names_what_is_missing(void **state)
 static void give_up(struct seat *s)
 {
 	int x;
+	char why[64] = "";
 	CHECK(s, s->b && s->v->fence(s->b, 20) == 0);
+	CHECK(s, s->rank != 2 || s->v->stopped(s->b, why, sizeof why) == 0);
 	if (s->rank == 2) {
 		nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
 		s->v->abort(s->b, "no disk");
@@ -251,6 +253,9 @@ static void give_up(struct seat *s)
 	CHECK(s, s->v->get(s->b, "nothing", &x, sizeof x, 25) == ZR_EPEER);
 	CHECK(s, !strcmp(test_error(s->h), "rank 2 stopped: no disk"));
 	CHECK(s, s->v->fence(s->b, 25) == ZR_EPEER);
+	CHECK(s, s->v->stopped(s->b, why, sizeof why) == 1);
+	CHECK(s, !strcmp(why, "rank 2 stopped: no disk"));
+	CHECK(s, s->v->stopped(s->b, why, 7) == 1 && !strcmp(why, "rank 2"));
 }
 
 static void an_abort_wakes_everybody(void **state)
