@@ -27,6 +27,7 @@ struct zr_session {
 	const struct zr_setup_programs *programs;
 	const struct zr_plan *plan;
 	char *arena[2];               /* ZR_STORE_DEVICE, ZR_STORE_HOST */
+	int lent;                     /* comm knows of the first one */
 	char *region[ZR_R_COUNT];     /* NULL: an object without an address */
 	uint64_t object[ZR_R_COUNT];  /* of regions that an [offload.X] store holds */
 	uint8_t made[ZR_R_COUNT];     /* whether there is one */

@@ -48,6 +48,31 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	return 0;
 }
 
+/* What a comm moves in place may be registered with its library. */
+static int lend_arena(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_comm_v1 *comm = p->roles.comm.vtbl;
+	char *base = s->arena[ZR_STORE_DEVICE];
+	if (!base || !p->roles.comm.inst || !p->facts.device_comm || p->facts.peers ||
+	    !ZR_HAS(comm, struct zr_comm_v1, mem_take_back) || !comm->mem_lend)
+		return 0;
+
+	int rc = ZR_ASK(&s->setup->roles.comm, comm, mem_lend, err, base,
+			p->plan.arena[ZR_STORE_DEVICE]);
+	s->lent = !rc;
+	return rc;
+}
+
+static void take_back_arena(struct zr_session *s)
+{
+	const struct zr_instance *comm = &s->setup->roles.comm;
+	if (s->lent)
+		((const struct zr_comm_v1 *)comm->vtbl)
+			->mem_take_back(comm->inst, s->arena[ZR_STORE_DEVICE]);
+	s->lent = 0;
+}
+
 static void give_arena(struct zr_session *s, int store)
 {
 	struct zr_setup *p = s->setup;
@@ -113,6 +138,8 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = take_arena(s, ZR_STORE_DEVICE, err);
 	if (!rc)
+		rc = lend_arena(s, err);
+	if (!rc)
 		rc = take_arena(s, ZR_STORE_HOST, err);
 	if (!rc)
 		rc = zr_tier_open(s, err);
@@ -139,6 +166,7 @@ void zr_session_close(struct zr_session *s)
 		return;
 
 	zr_tier_close(s);
+	take_back_arena(s);
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);

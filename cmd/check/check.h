@@ -302,6 +302,7 @@ void zr_test_listed_groups(struct zr_check *c);
 void zr_test_outstanding(struct zr_check *c);
 void zr_test_meeting(struct zr_check *c);
 void zr_test_memory(struct zr_check *c);
+void zr_test_lent(struct zr_check *c);
 void zr_test_differ(struct zr_check *c);
 void zr_test_abort(struct zr_check *c);
 /* model.c */

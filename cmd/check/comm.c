@@ -676,6 +676,56 @@ void zr_test_memory(struct zr_check *c)
 	zr_check_ranks(c, 3, NULL, memory);
 }
 
+/* ---- memory that is lent --------------------------------------------------------- */
+
+/* Every rank's number, gathered in memory that is lent. */
+static void gather_in(struct comm *m, int32_t *all, int32_t op)
+{
+	const struct zr_comm_seg seg = { all + m->rank, all, 1 };
+	const struct spec s = { .kind = ZR_COMM_ALL_GATHER,
+				.group = ZR_GROUP_WORLD,
+				.dtype = ZR_I32,
+				.op = op,
+				.n = 1 };
+	all[m->rank] = m->rank + op;
+	wait_for(m, post(m, &s, &seg));
+	for (int32_t r = 0; r < m->world; r++)
+		if (all[r] != r + op)
+			zr_check_fail(m->t.c,
+				      "an all_gather in memory that is lent: rank %d sent %d and "
+				      "%d came",
+				      r, r + op, all[r]);
+}
+
+/* Once it is taken back it goes, and whoever looks at it faults. */
+static void lent(struct zr_check *c, int32_t rank, int32_t world, void *shared)
+{
+	const uint64_t bytes = 1 << 20;
+	struct comm m;
+
+	(void)shared;
+	open_comm(c, &m, rank, world, world % NODE ? 0 : NODE);
+	if (!ZR_HAS(m.v, struct zr_comm_v1, mem_take_back) || !m.v->mem_lend)
+		zr_check_skip(c, "it is lent no memory");
+	for (int32_t round = 0; round < 3; round++) {
+		int32_t *all = zr_area_new(c, "what is lent", bytes, 64);
+		m.t.code = 0;
+		zr_must(&m.t, ZR_CALL(c, ZR_MAIN, "mem_lend", m.v->mem_lend(m.t.inst, all, bytes)));
+		gather_in(&m, all, 2 * round);
+		ZR_CALL_VOID(c, ZR_MAIN, "mem_take_back", m.v->mem_take_back(m.t.inst, all));
+		zr_area_free(c, all);
+		barrier(&m, 2 * round + 1);
+	}
+
+	zr_try_close(&m.t);
+}
+
+void zr_test_lent(struct zr_check *c)
+{
+	zr_check_ranks(c, 1, NULL, lent);
+	zr_check_ranks(c, 4, NULL, lent);
+}
+
 /* ---- failures -------------------------------------------------------------------- */
 
 /* Posts and waits; the code of what fails. */

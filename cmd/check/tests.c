@@ -64,6 +64,7 @@ const struct zr_test zr_tests[] = {
 	  0 },
 	{ "meeting", "comm", zr_test_meeting, "barriers and fences wait for all", 0 },
 	{ "memory", "comm", zr_test_memory, "shows memory of other ranks as it is", 0 },
+	{ "lent", "comm", zr_test_lent, "leaves memory that was lent to it and taken back", 0 },
 	{ "differences", "comm", zr_test_differ, "other operations on other ranks are refused", 0 },
 	{ "abort", "comm", zr_test_abort, "no rank waits after an abort", 0 },
 	{ "declaration", "model", zr_test_declaration, "tensors, units and layers", 0 },

@@ -138,6 +138,14 @@ struct zr_comm_v1 {
 	/* (optional) [main] Bytes of memory of the device that an instance takes in create, in a
 	 * world of so many ranks: plans leave them to it. NULL: none. */
 	uint64_t (*held_on_device)(const void *opts, int32_t world);
+	/* (optional, both) [main] Memory of the device, from which segments will mostly be, for a
+	 * library that wants to know of it beforehand. mem_lend comes once it is allocated, with no
+	 * operation outstanding; not collective, but all ranks lend at the same point, perhaps
+	 * other sizes. The plugin touches none of its bytes but those of operations. mem_take_back
+	 * takes the same `base` before the memory is freed, again with no operation outstanding, or
+	 * after a failure: nothing of the plugin uses the memory when it returns. */
+	int (*mem_lend)(struct zr_inst *, void *base, uint64_t bytes);
+	void (*mem_take_back)(struct zr_inst *, void *base);
 };
 
 #ifdef __cplusplus

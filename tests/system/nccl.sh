@@ -71,6 +71,18 @@ beside same "I1: comm/nccl adds for 2 ranks" "$(digest_of local.out)" 2 2 "${loc
 trees=(-o train.sum_group=2)
 "$ZEROTH" train tiny.ini -o run.dir=trees "${trees[@]}" -o train.eval_every=0 > trees.out 2>&1
 beside same "I1: 4 ranks on 2 nodes, sums of a node in one message" "$(digest_of trees.out)" 4 2 -o zero.plugin=stage2 "${trees[@]}"
+export ZR_DOUBLE_REGISTERED=yes # the double ends a process that moves what it has not registered
+for stage in stage0 stage2 stage3; do
+	beside same "what 2 ranks of $stage move is registered with NCCL until it is freed" "$one" 2 2 -o zero.plugin=$stage
+done
+beside same "so is what 4 ranks on 2 nodes move in the node and between nodes, with sums of a node" "$(digest_of trees.out)" 4 2 \
+	-o zero.plugin=hpz "${trees[@]}"
+unset ZR_DOUBLE_REGISTERED
+refused() {
+	ZR_DOUBLE_REFUSES=yes same 'NCCL that registers nothing trains' "$one" 2 2
+	like '... with a warning that has its reason' "$(cat trains.0)" 'rank 0, GPU 0, ncclCommRegister of [0-9]+ bytes: invalid usage; no more is known: NCCL copies'
+}
+beside refused
 received() {
 	all trains 2 1 "$ZEROTH" train ../tiny.ini -o run.dir=run -o boot.plugin=env "${on_cards[@]}" -o comm.plugin="$double" "${local[@]}"
 	like "I2: a rank receives what was planned" "$(tr -d ' \n' < run/summary.json | grep -o '"received_bytes_per_step":{[^}]*}')" \

@@ -23,6 +23,9 @@ int nn_split(struct zr_inst *c, struct nn_group *g, int color)
 		return rc;
 
 	g->comm = g->making;
+	rc = nn_ranges_join(c, (int)(g - c->group));
+	if (rc)
+		return rc;
 	return nn_talk_open(c, g);
 }
 

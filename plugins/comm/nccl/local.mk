@@ -2,7 +2,7 @@
 #
 # comm/nccl: GPUs, through NCCL.
 # All but nccl.c, which tests/doubles/ includes.
-comm_nccl = %D%/nccl.h %D%/error.c %D%/finish.c %D%/group.c %D%/host.c %D%/move.c %D%/note.c %D%/ordered.c %D%/piece.c %D%/post.c \
+comm_nccl = %D%/nccl.h %D%/error.c %D%/finish.c %D%/group.c %D%/host.c %D%/lend.c %D%/move.c %D%/note.c %D%/ordered.c %D%/piece.c %D%/post.c \
 	%D%/talk.c %D%/watch.c $(comm_segment) $(comm_header) $(comm_sum) plugins/cuda_missing.h
 if HAVE_NCCL
 commplugin_LTLIBRARIES += plugins/comm/nccl.la

@@ -216,6 +216,8 @@ static void leave(struct zr_inst *c)
 	}
 
 	nn_tell_left(c);
+	for (int i = 0; i < NN_RANGES; i++)
+		nn_range_drop(c, i);
 	for (int k = NN_GROUPS - 1; k >= 0; k--) {
 		struct nn_group *g = &c->group[k];
 		if (k != ZR_GROUP_WORLD && g->comm == c->group[ZR_GROUP_WORLD].comm)
@@ -277,6 +279,8 @@ static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst
 			rc = make_events(c);
 		if (!rc)
 			rc = connect(c);
+		if (!rc)
+			rc = nn_range_add(c, NN_SCRATCH, c->scratch, nn_scratch_bytes(c->world));
 		pthread_mutex_unlock(&c->lock);
 		if (!rc)
 			rc = nn_watch_start(c);
@@ -344,6 +348,8 @@ static const struct zr_comm_v1 vtbl = {
 	.exchange = nn_exchange,
 	.group = nn_group,
 	.held_on_device = nccl_held_on_device,
+	.mem_lend = nn_lend,
+	.mem_take_back = nn_take_back,
 };
 
 static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */

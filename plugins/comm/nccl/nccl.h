@@ -107,6 +107,15 @@ struct nn_half {
 	cudaEvent_t arrived, added;
 };
 
+/* Memory that NCCL was told of, and what each group's communicator calls it; NULL: it does not
+ * know it. */
+enum { NN_SCRATCH, NN_LENT, NN_RANGES };
+struct nn_range {
+	void *base; /* NULL: there is none */
+	uint64_t bytes;
+	void *handle[NN_GROUPS];
+};
+
 struct zr_inst {
 	const struct zr_host *h;
 	const struct nccl_opts *o;
@@ -123,6 +132,7 @@ struct zr_inst {
 	struct nn_half half[2];
 	int turn;            /* the half of the next piece */
 	cudaStream_t adding; /* owned: adds pieces that are there */
+	struct nn_range range[NN_RANGES];
 	struct nn_pend pend[NN_WINDOW];
 	const struct nn_pend *posting; /* NULL: none */
 	_Atomic uint64_t moved;        /* bytes that came from other ranks */
@@ -224,6 +234,13 @@ void nn_talk_close(struct zr_inst *c, struct nn_talk *t);
 int nn_talk_begin(struct zr_inst *c, const struct nn_talk *t, uint64_t sent);
 int nn_talk_end(struct zr_inst *c, const struct nn_talk *t, uint64_t received);
 int nn_talk_is_here(struct zr_inst *c, const struct nn_talk *t);
+
+/* lend.c */
+int nn_range_add(struct zr_inst *c, int which, void *base, uint64_t bytes);
+void nn_range_drop(struct zr_inst *c, int which);
+int nn_ranges_join(struct zr_inst *c, int group); /* all of them, by a new communicator */
+int nn_lend(struct zr_inst *c, void *base, uint64_t bytes);
+void nn_take_back(struct zr_inst *c, void *base);
 
 /* group.c */
 int nn_split(struct zr_inst *c, struct nn_group *g, int color);

@@ -142,6 +142,7 @@ static cudaError_t drop_block(void *p)
 	if (!b)
 		return cudaErrorInvalidValue;
 
+	double_check_freed(b->at, b->bytes);
 	free(b->at);
 	free(b);
 	return cudaSuccess;

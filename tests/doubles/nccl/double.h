@@ -18,6 +18,9 @@
 /* fn(arg) when the stream has done what it was given before; arg is copied. */
 cudaError_t double_enqueue(cudaStream_t s, void (*fn)(void *), const void *arg, size_t bytes);
 
+/* Ends the process if any of the memory is registered with a communicator. */
+void double_check_freed(const void *p, size_t bytes);
+
 /* Where the bytes lie that an address of a GPU names. */
 void *double_real(const void *p);
 

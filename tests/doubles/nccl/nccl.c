@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,6 +76,9 @@ struct group {
 static _Thread_local struct group *open_group;
 static _Thread_local cudaStream_t open_stream;
 static _Thread_local int depth;
+
+static void check_left(const struct double_comm *c);
+static void forget(const struct double_comm *c);
 
 const char *ncclGetErrorString(ncclResult_t e)
 {
@@ -218,6 +222,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *e)
 
 ncclResult_t ncclCommFinalize(ncclComm_t c)
 {
+	check_left(c);
 	c->finalizing = 1;
 	atomic_fetch_add(&c->area->leaving, 1);
 	return ncclInProgress;
@@ -232,22 +237,115 @@ ncclResult_t ncclCommDestroy(ncclComm_t c)
 ncclResult_t ncclCommAbort(ncclComm_t c)
 {
 	atomic_store(&c->aborted, 1);
+	forget(c);
 	leave_comm(c);
 	return ncclSuccess;
 }
 
-/* A handle is the address. */
+/* ---- registered memory ----------------------------------------------------------- */
+
+/* Of all communicators; comm NULL: free. */
+static struct range {
+	struct double_comm *comm;
+	char *at;
+	size_t bytes;
+} ranges[4 * SPLITS];
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void misused(const char *what)
+{
+	fprintf(stderr, "double of NCCL: %s\n", what);
+	abort();
+}
+
+/* Whether any has a part of [p, p + bytes), or all of it. c: those of one communicator; NULL: of
+ * all. */
+static int is_registered(const struct double_comm *c, const void *p, size_t bytes, int whole)
+{
+	const uintptr_t at = (uintptr_t)p, end = at + bytes;
+	int found = 0;
+
+	pthread_mutex_lock(&ranges_lock);
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+		const struct range *r = &ranges[i];
+		const uintptr_t first = (uintptr_t)r->at, last = first + r->bytes;
+		const int has_all = at >= first && end <= last;
+		const int has_some = at < last && first < end;
+		if (r->comm && (!c || r->comm == c))
+			found |= whole ? has_all : has_some;
+	}
+	pthread_mutex_unlock(&ranges_lock);
+	return found;
+}
+
+static int registers(const struct double_comm *c)
+{
+	return is_registered(c, NULL, SIZE_MAX / 2, 0);
+}
+
+static int is_mapped(const char *at)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	unsigned char in;
+	return !mincore((void *)((uintptr_t)at / page * page), 1, &in);
+}
+
+void double_check_freed(const void *p, size_t bytes)
+{
+	if (is_registered(NULL, p, bytes, 0))
+		misused("memory is freed that is registered");
+}
+
+/* With ZR_DOUBLE_REGISTERED: what a communicator moves is registered with it, if any is. */
+static void check_moved(struct double_comm *c, const void *p, size_t bytes)
+{
+	if (getenv("ZR_DOUBLE_REGISTERED") && bytes && registers(c) &&
+	    !is_registered(c, p, bytes, 1))
+		misused("memory is moved that is not registered");
+}
+
+static void check_left(const struct double_comm *c)
+{
+	if (registers(c))
+		misused("a communicator ends that has registered memory");
+}
+
+/* An aborted communicator forgets what is registered. */
+static void forget(const struct double_comm *c)
+{
+	pthread_mutex_lock(&ranges_lock);
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+		if (ranges[i].comm == c)
+			ranges[i].comm = NULL;
+	pthread_mutex_unlock(&ranges_lock);
+}
+
 ncclResult_t ncclCommRegister(ncclComm_t c, void *p, size_t bytes, void **handle)
 {
-	(void)c;
-	*handle = p;
-	return bytes ? ncclSuccess : ncclInvalidArgument;
+	size_t i = 0;
+	if (getenv("ZR_DOUBLE_REFUSES") || !bytes)
+		return ncclInvalidUsage;
+
+	pthread_mutex_lock(&ranges_lock);
+	while (i < sizeof ranges / sizeof *ranges && ranges[i].comm)
+		i++;
+	if (i == sizeof ranges / sizeof *ranges)
+		misused("too much is registered");
+	ranges[i] = (struct range){ c, p, bytes };
+	*handle = &ranges[i];
+	pthread_mutex_unlock(&ranges_lock);
+	return ncclSuccess;
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t c, void *handle)
 {
-	(void)c;
-	return handle ? ncclSuccess : ncclInvalidArgument;
+	struct range *r = handle;
+	if (!r || r->comm != c)
+		misused("memory is deregistered that is not registered");
+	if (!is_mapped(r->at))
+		misused("memory is deregistered that is freed");
+	r->comm = NULL;
+	return ncclSuccess;
 }
 
 /* ---- moves, in the thread of a stream -------------------------------------------- */
@@ -401,6 +499,7 @@ static void add_move(struct group *g, const void *at, uint64_t bytes, int peer, 
 ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
 		      cudaStream_t s)
 {
+	check_moved(comm, from, n * size_of(type));
 	ncclGroupStart();
 	add_move(group_of(comm, s), from, n * size_of(type), peer, 0);
 	return ncclGroupEnd();
@@ -409,6 +508,7 @@ ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer,
 ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
 		      cudaStream_t s)
 {
+	check_moved(comm, to, n * size_of(type));
 	ncclGroupStart();
 	add_move(group_of(comm, s), to, n * size_of(type), peer, 1);
 	return ncclGroupEnd();
@@ -427,6 +527,8 @@ static void all_to_all(struct group *g, const void *from, uint64_t step, void *t
 ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t type,
 			   ncclComm_t comm, cudaStream_t s)
 {
+	check_moved(comm, from, n * size_of(type));
+	check_moved(comm, to, (size_t)comm->n * n * size_of(type));
 	ncclGroupStart();
 	all_to_all(group_of(comm, s), from, 0, to, n * size_of(type));
 	return ncclGroupEnd();
@@ -435,6 +537,9 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root,
 			   ncclComm_t comm, cudaStream_t s)
 {
+	if (comm->rank == root)
+		check_moved(comm, from, n * size_of(type));
+	check_moved(comm, to, n * size_of(type));
 	ncclGroupStart();
 	struct group *g = group_of(comm, s);
 	for (int r = 0; r < comm->n && comm->rank == root; r++)
@@ -450,6 +555,8 @@ static ncclResult_t reduce(const void *from, uint64_t step, void *to, size_t n, 
 	if (type != ncclFloat32 && type != ncclInt32 && type != ncclInt64)
 		return ncclInvalidArgument;
 
+	check_moved(comm, from, step ? (size_t)comm->n * step : bytes);
+	check_moved(comm, to, bytes);
 	ncclGroupStart();
 	struct group *g = group_of(comm, s);
 	char *parts = malloc((uint64_t)comm->n * bytes + 1);

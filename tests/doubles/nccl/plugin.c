@@ -162,6 +162,16 @@ static int group_double(struct zr_inst *inst, int32_t number, const int32_t *ran
 	return vtbl.group(inner(inst), number, ranks, n);
 }
 
+static int lend_double(struct zr_inst *inst, void *base, uint64_t bytes)
+{
+	return vtbl.mem_lend(inner(inst), base, bytes);
+}
+
+static void take_back_double(struct zr_inst *inst, void *base)
+{
+	vtbl.mem_take_back(inner(inst), base);
+}
+
 static int probe_double(const struct zr_host *h)
 {
 	return nccl_descs[0]->probe(h);
@@ -177,7 +187,9 @@ static const struct zr_comm_v1 double_vtbl = { .size = sizeof double_vtbl,
 					       .sums = nccl_sums,
 					       .exchange = exchange_double,
 					       .group = group_double,
-					       .held_on_device = nccl_held_on_device };
+					       .held_on_device = nccl_held_on_device,
+					       .mem_lend = lend_double,
+					       .mem_take_back = take_back_double };
 static const struct zr_iface double_ifaces[] = { { "zr.comm/1", &double_vtbl }, { NULL, NULL } };
 static const struct zr_desc double_desc = { .size = sizeof double_desc,
 					    .role = "comm",
