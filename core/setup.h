@@ -66,6 +66,8 @@ struct zr_setup_facts {
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
 	struct zr_device_info device_info;
+	/* processors near the device on which this rank's threads stay, as "0-31,64-95"; "": any */
+	char near[128];
 	int two_comms; /* there is [comm.host]: host_comm moves host memory, comm the other */
 	/* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int device_comm;
@@ -153,8 +155,12 @@ void zr_setup_abort(struct zr_setup *s, const char *why);
 int zr_offloads_start(struct zr_setup *s, struct zr_error *err);
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err);
 
-/* setup_start.c: threads that this rank computes with. Resolves a section. Creates its instance. */
+/* setup_start.c: threads that this rank computes with; starts them; keeps them and this thread, and
+ * those that it will make, on processors near the device, if the device says that this matters.
+ * Resolves a section. Creates its instance. */
 int32_t zr_setup_workers(const struct zr_setup_facts *f);
+int zr_setup_pool(struct zr_setup_facts *f, int64_t threads, struct zr_error *err);
+int zr_setup_go_near(struct zr_setup *s, struct zr_error *err);
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
 		   const char *iface, struct zr_error *err);

@@ -277,7 +277,7 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 	return take_ops(&s->roles.host_device, &s->roles.host_ops, err);
 }
 
-/* The pool is core's, its size the device's option `threads`. */
+/* The size of the pool is the device's option `threads`. */
 static int start_device(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_setup_roles *r = &s->roles;
@@ -291,11 +291,9 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	int64_t n = threads && threads->type == ZR_T_I64 ?
 			    *(int64_t *)((char *)sec->opts + threads->offset) :
 			    zr_setup_workers(f);
-	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &f->process.pool)))
-		return zr_err(err, ZR_ENOMEM,
-			      "[device] cannot start %lld threads: %s: too little "
-			      "memory, or too many threads",
-			      (long long)n, strerror(-rc));
+	rc = zr_setup_pool(f, n, err);
+	if (rc)
+		return rc;
 
 	f->device_info.size = sizeof f->device_info;
 	rc = zr_instance_create(&r->device, &f->process, sec, "zr.device/1", err);
@@ -305,7 +303,9 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	f->device_info.host_access |= f->device_info.unified;
 	f->device_info.host_ops |= f->device_info.unified;
 	f->process.device = &r->device;
-	rc = take_ops(&r->device, &r->ops, err);
+	rc = zr_setup_go_near(s, err);
+	if (!rc)
+		rc = take_ops(&r->device, &r->ops, err);
 	r->host_ops = r->ops;
 	if (rc || f->device_info.host_ops)
 		return rc;

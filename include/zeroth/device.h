@@ -485,6 +485,10 @@ struct zr_device_v1 {
 	/* (optional) [step] As copy_start, but at once: no enqueued operation uses the memory. */
 	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
 			uint64_t *ticket);
+	/* (optional) [main] The processors that are near the device, by their numbers for
+	 * sched_setaffinity(2): returns how many processor[room] got. Threads of this rank then run
+	 * on those of them that the process may use. 0: it does not matter, or is not known. */
+	int32_t (*processors)(struct zr_inst *, int32_t *processor, int32_t room);
 };
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
  */
 #include "cards.h"
 
+#include "plugins/near.h"
 #include "wrapped.h"
 
 #include <errno.h>
@@ -200,6 +201,20 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	return rc;
 }
 
+/* ZR_CARD_SYSFS has a directory for each rank of the machine, as that of a PCI device in sysfs. */
+static int32_t processors(struct zr_inst *d, int32_t *processor, int32_t room)
+{
+	const char *all = getenv("ZR_CARD_SYSFS");
+	char dir[4096];
+	if (!all)
+		return 0;
+
+	snprintf(dir, sizeof dir, "%s/%d", all, d->h->local_rank);
+	if (near_node(dir) < 0)
+		return 0;
+	return near_processors(dir, processor, room);
+}
+
 static const struct zr_ops *ops(struct zr_inst *d)
 {
 	return d->separate ? &d->ops : d->cpu_ops;
@@ -285,7 +300,8 @@ __attribute__((constructor)) static void begin_wrapping(void)
 				      .copy_wait = copy_wait,
 				      .mem_pin = card_mem_pin,
 				      .mem_unpin = card_mem_unpin,
-				      .copy_now = copy_start };
+				      .copy_now = copy_start,
+				      .processors = processors };
 }
 
 ZR_PLUGIN(&desc);

@@ -42,9 +42,12 @@ void zr_run_announce(const struct zr_trainer *t, FILE *out)
 	for (int32_t i = 1; i < s->roles.n_sources; i++)
 		fprintf(out, "eval    %s: %s\n", s->roles.source[i].name,
 			s->roles.source[i].info.describe);
-	fprintf(out, "device  %s (%s), %d thread%s\n", s->facts.device_info.name,
+	fprintf(out, "device  %s (%s), %d thread%s", s->facts.device_info.name,
 		s->facts.device_info.variant, zr_pool_size(s->facts.process.pool),
 		zr_pool_size(s->facts.process.pool) == 1 ? "" : "s");
+	if (*s->facts.near)
+		fprintf(out, " near it, on processors %s", s->facts.near);
+	fputc('\n', out);
 	if (s->facts.process.world > 1)
 		fprintf(out, "ranks   %d, stage %s\n", s->facts.process.world,
 			s->roles.zero.section->plugin->desc->id);

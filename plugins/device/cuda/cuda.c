@@ -6,7 +6,9 @@
 
 #include "cuda_missing.h"
 #include "plugins/descriptor.h"
+#include "near.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define MEMORY_MOST 0x1p44 /* of the option */
@@ -14,7 +16,7 @@
 struct opts {
 	int64_t index;
 	uint64_t memory; /* 0: all that is free */
-	uint8_t tf32;
+	uint8_t tf32, numa;
 };
 
 static const struct zr_opt cuda_opts[] = {
@@ -29,6 +31,10 @@ static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
 	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor "
 	       "cores; bf16 and fp16 always take them."),
+	ZR_OPT(struct opts, numa, ZR_T_BOOL, 0, "yes", 0, 0, "",
+	       "On a machine of several NUMA nodes the threads of a rank run on processors of the "
+	       "node that its GPU is plugged into, as far as the process may use them, and host "
+	       "memory for it is of that node while there is some. no: as the system places them."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -68,6 +74,22 @@ static void destroy(struct zr_inst *d)
 			cuda_gave_back(d, cudaStreamDestroy(streams[i]), "destroying a stream");
 	h->release(h, d->choice);
 	h->release(h, d);
+}
+
+/* Where sysfs has the GPU, and its node. */
+static int find_node(struct zr_inst *d)
+{
+	char id[32];
+	int rc = cuda_result(d, cudaDeviceGetPCIBusId(id, sizeof id, d->device),
+			     "asking for its PCI bus id");
+	if (rc)
+		return rc;
+
+	for (char *at = id; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	snprintf(d->sysfs, sizeof d->sysfs, "/sys/bus/pci/devices/%s", id);
+	d->node = near_node(d->sysfs);
+	return ZR_OK;
 }
 
 static int choose_gpu(struct zr_inst *d, int64_t index)
@@ -178,6 +200,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		rc = choose_gpu(d, o->index);
 	else
 		rc = zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
+	d->node = -1;
+	if (!rc && o->numa)
+		rc = find_node(d);
 	if (!rc)
 		rc = take_resources(d, o->memory);
 	if (rc) {
@@ -254,6 +279,13 @@ static void *native_stream(struct zr_inst *d, struct zr_stream *s)
 	return cuda_stream(d, s);
 }
 
+static int32_t processors(struct zr_inst *d, int32_t *processor, int32_t room)
+{
+	if (d->node < 0)
+		return 0;
+	return near_processors(d->sysfs, processor, room);
+}
+
 static const struct zr_device_v1 device = { sizeof device,
 					    0,
 					    info,
@@ -267,7 +299,8 @@ static const struct zr_device_v1 device = { sizeof device,
 					    native_stream,
 					    cuda_mem_pin,
 					    cuda_mem_unpin,
-					    cuda_copy_now };
+					    cuda_copy_now,
+					    processors };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

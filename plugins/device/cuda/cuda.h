@@ -47,6 +47,8 @@ struct zr_inst {
 	struct zr_native native;     /* by which cuda_elementwise() is called */
 	struct cuda_update *updates; /* owned: compiled ones */
 	int device, capability;
+	int node;       /* that the GPU is plugged into; -1: it does not matter */
+	char sysfs[64]; /* its directory there, if node is known */
 	int tf32;
 	/* of operations, of copies to the device and from it, of those that wait for neither */
 	cudaStream_t stream, in, out, now;
@@ -61,6 +63,7 @@ struct zr_inst {
 	uint64_t memory, used;
 	const char *last; /* operation that was enqueued last */
 	int complained;   /* while memory and streams were given back */
+	int strayed;      /* host memory that could not be asked of the node */
 	char name[64], variant[64];
 	struct zr_ops ops;
 };

@@ -5,6 +5,8 @@
  */
 #include "cuda.h"
 
+#include "near.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,6 +33,10 @@ static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out
 			       (unsigned long long)bytes, strerror(errno));
 
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
+	if (near_prefer(p, bytes, d->node) && !d->strayed++)
+		zr_log(d->h, ZR_LOG_WARN,
+		       "rank %d, GPU %d: host memory cannot be asked of NUMA node %d: %s",
+		       d->h->rank, d->device, d->node, strerror(errno));
 	if (kind == ZR_MEM_PINNED) {
 		rc = pin(d, p, bytes);
 		if (rc) {
