@@ -212,13 +212,9 @@ static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t a
 static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_sent_received *x)
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, i.group);
-	uint64_t size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks);
 	uint64_t all = x->recv.bytes / received;
-	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
-	if (!step)
-		step = 64 * ZR_BLOCK * size; /* more ranks than it has blocks for */
-	step = zr_min(all, step);
+	uint64_t step = zr_min(all, ZR_HOST_COMM / (sent + received) / 64 * 64);
 	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {

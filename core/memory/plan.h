@@ -126,7 +126,7 @@ struct zr_staging {
 	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
 };
 #define ZR_CHUNK     64
-#define ZR_HOST_COMM (8u << 20) /* most bytes of ZR_R_HOST_COMM, for up to 256 ranks */
+#define ZR_HOST_COMM (8u << 20) /* most bytes of ZR_R_HOST_COMM, for up to 65,536 ranks */
 
 #define ZR_SUMS_AT_ONCE 64 /* over parameters, in one exchange */
 
