@@ -65,7 +65,8 @@ static const struct zr_cmd_option options[] = {
 	ZR_CMD_OPTION_JSON(struct zr_plan_args, "machine-readable"),
 	{ 0, "program", NULL,
 	  "what runs in a step, one line per instruction: its queue, what it reads (<) and writes "
-	  "(>), what it waits for, and what its disk keeps it behind",
+	  "(>), what it waits for, and what its disk keeps it behind; marked: a device that "
+	  "computes later begins copies after it while it computes what comes next",
 	  .kind = ZR_CMD_FLAG, .at = AT(program) },
 	{ 0 },
 };

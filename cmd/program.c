@@ -95,6 +95,7 @@ static void print_line(const struct zr_setup *s, const struct line *l)
 		       zr_lowered_name[late % ZR_LOWERED]);
 	}
 
+	printf("%s", i->flags & ZR_F_MARK ? "  marked" : "");
 	puts(i->flags & ZR_F_LATE ? "  late" : "");
 }
 
@@ -180,6 +181,7 @@ static json_t *line_json(const struct zr_setup *s, const struct line *l)
 	zr_json_put(&j, "behind", numbers_json(dep + n_over, i->n_behind));
 	zr_json_put(&j, "after_late", late);
 	zr_json_put(&j, "late", json_boolean((i->flags & ZR_F_LATE) != 0));
+	zr_json_put(&j, "marked", json_boolean((i->flags & ZR_F_MARK) != 0));
 	return j;
 }
 

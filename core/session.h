@@ -18,6 +18,14 @@ struct zr_bound {
 	char **at;               /* [n_operand] */
 	struct zr_comm_seg *seg; /* [n_operand] from the first operand of each collective on */
 	uint64_t *ticket;        /* [n] of each instruction that goes on, 0: nothing */
+	uint64_t *mark;          /* [n] of each one with ZR_F_MARK: the last one */
+};
+
+/* What the device remembers of what was enqueued, by numbers that grow; 0: nothing. */
+struct zr_marks {
+	uint64_t made;
+	uint64_t program;    /* when the program began that runs */
+	uint64_t collective; /* when one on device memory was waited for last */
 };
 
 struct zr_session {
@@ -54,6 +62,7 @@ struct zr_session {
 	const struct zr_lowered *running; /* NULL: none */
 	int32_t at, waiting;              /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
+	struct zr_marks marks;
 	const void **each;      /* [world] scratch: where each rank has its contribution */
 	int late;               /* 1: writes of programs that are over may go on */
 	struct zr_source *from; /* of the batch to come; NULL: of who samples */

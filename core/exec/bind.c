@@ -51,7 +51,8 @@ static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	b->at = calloc((size_t)p->n_operand + 1, sizeof *b->at);
 	b->seg = calloc((size_t)p->n_operand + 1, sizeof *b->seg);
 	b->ticket = calloc((size_t)p->n + 1, sizeof *b->ticket);
-	if (!b->at || !b->seg || !b->ticket)
+	b->mark = calloc((size_t)p->n + 1, sizeof *b->mark);
+	if (!b->at || !b->seg || !b->ticket || !b->mark)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the addresses of a program");
 
 	for (int32_t k = 0; k < p->n_operand; k++)
@@ -81,5 +82,6 @@ void zr_unbind(struct zr_session *s)
 		free(s->bound[id].at);
 		free(s->bound[id].seg);
 		free(s->bound[id].ticket);
+		free(s->bound[id].mark);
 	}
 }

@@ -45,6 +45,12 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 /* a late write, by the number that waits have */
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err);
 
+/* marks.c: whether the device remembers what was enqueued so far; makes a mark of it, if so, to be
+ * known by a number; the slot of the mark that a copy of the running program starts after. */
+int zr_can_mark(const struct zr_session *s);
+int zr_mark(struct zr_session *s, uint64_t *mark, struct zr_error *err);
+uint32_t zr_mark_before(const struct zr_session *s, const struct zr_instr *copy);
+
 /* run.c: a program from its beginning to the end of all it began but late writes. */
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err);
 

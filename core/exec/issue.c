@@ -105,6 +105,8 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	s->waiting = 0;
 	*c.ticket = 0;
 	rc = begin[c.i->kind](s, &c);
+	if (!rc && c.i->flags & ZR_F_MARK)
+		rc = zr_mark(s, &s->bound[p->id].mark[n], err);
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 0);
 	if (rc && rc != ZR_EAGAIN)

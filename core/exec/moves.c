@@ -20,10 +20,9 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 		return zr_copy(s, to, from, bytes, c->err);
 
 	int rc;
-	if (c->i->flags & ZR_F_IDLE && ZR_HAS(dev, struct zr_device_v1, copy_now) &&
-	    dev->copy_now) {
-		rc = dev->copy_now(it, to, from, bytes, c->ticket);
-		return zr_instance_failed(&s->roles->device, rc, "copy_now", c->err);
+	if (zr_can_mark(s)) {
+		rc = dev->copy_after(it, to, from, bytes, zr_mark_before(s, c->i), c->ticket);
+		return zr_instance_failed(&s->roles->device, rc, "copy_after", c->err);
 	}
 
 	rc = dev->copy_start(it, to, from, bytes, c->ticket);
@@ -124,7 +123,7 @@ static int post_exchange(struct zr_session *s, const struct zr_call *c,
 	return zr_user_failed(s, comm, rc, "exchange", c->err);
 }
 
-int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
+static int post_collective(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_instr *i = c->i;
 	struct zr_comm_op o = { .size = sizeof o,
@@ -140,7 +139,26 @@ int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 	return post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }
 
+/* What is left of it is on the device, if it is on device memory: later copies come after that. */
+static int leave_collective(struct zr_session *s, const struct zr_call *c)
+{
+	if (!(c->i->flags & ZR_F_DEVICE))
+		return 0;
+	return zr_mark(s, &s->marks.collective, c->err);
+}
+
+int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
+{
+	int rc = post_collective(s, c);
+	if (rc || *c->ticket)
+		return rc;
+	return leave_collective(s, c);
+}
+
 int zr_end_collective(struct zr_session *s, const struct zr_call *c)
 {
-	return complete(s, c->i->flags & ZR_F_DEVICE, *c->ticket, c->err);
+	int rc = complete(s, c->i->flags & ZR_F_DEVICE, *c->ticket, c->err);
+	if (rc)
+		return rc;
+	return leave_collective(s, c);
 }

@@ -26,8 +26,9 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 {
 	const struct zr_lowered *p = &s->programs->lowered[id];
 	int32_t wait = 0;
-	int rc = 0;
+	int rc;
 	s->running = p;
+	rc = zr_mark(s, &s->marks.program, err);
 	for (int32_t n = 0; !rc && n < p->n; n++) {
 		for (; !rc && wait < p->n_wait && p->wait[wait].instr == n; wait++)
 			rc = zr_end_late(s, p->wait[wait].late, err);

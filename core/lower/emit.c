@@ -140,7 +140,7 @@ static void emit_move(struct zr_lowering *l, struct zr_instr of, struct zr_opera
 
 /* A store takes one part at a time; parts that touch are one. */
 void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
-		       int64_t parts, uint64_t bytes, int idle)
+		       int64_t parts, uint64_t bytes)
 {
 	int read = on_disk(l, &from), write = on_disk(l, &to);
 	int device = (read && on_device(l, &to)) || (!read && write && on_device(l, &from));
@@ -151,14 +151,13 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 	}
 	if (device && !l->f->device_info.host_access) {
 		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, all, ZR_PAGE);
-		zr_low_move_parts(l, from, host, parts, bytes, idle);
-		zr_low_move_parts(l, host, to, parts, bytes, idle);
+		zr_low_move_parts(l, from, host, parts, bytes);
+		zr_low_move_parts(l, host, to, parts, bytes);
 		return;
 	}
 
 	struct zr_instr i = { .kind = ZR_I_COPY, .block = (int64_t)bytes, .blocks = parts };
 	if (!read && !write) {
-		i.flags = idle ? ZR_F_IDLE : 0;
 		emit_move(l, i, from, to);
 		return;
 	}
@@ -170,9 +169,9 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 		emit_move(l, i, part_of(from, k, parts, bytes), part_of(to, k, parts, bytes));
 }
 
-void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to)
 {
-	zr_low_move_parts(l, from, to, 1, from.bytes, idle);
+	zr_low_move_parts(l, from, to, 1, from.bytes);
 }
 
 /* Nobody looks at what other ranks than the root of a broadcast would send. */
@@ -223,10 +222,10 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 						 zr_operand_part(host, step * sent, received * n) };
 		if (sends(l, &i))
 			zr_low_move_parts(l, of_each(x->send, sent, at, n), part.send,
-					  (int64_t)sent, n, 0);
+					  (int64_t)sent, n);
 		post(l, i, &part, 1);
 		zr_low_move_parts(l, part.recv, of_each(x->recv, received, at, n),
-				  (int64_t)received, n, 0);
+				  (int64_t)received, n);
 	}
 }
 

@@ -48,12 +48,13 @@ static inline int32_t zr_behind_pairs(int32_t operand, int64_t n)
 }
 
 /* COMPUTE and HOST run in order, one instruction after the other: by the operations of the device,
- * or by those on host memory. The others run beside them, in any order; COMM is posted in order. */
+ * or by those on host memory. The others run beside them, in any order; COMM is posted in order. A
+ * device may compute later than it is told to: see core/exec/marks.c. */
 enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QUEUES };
 #define ZR_Q_IN_ORDER 2 /* queues before this one */
 
 /* Flags. */
-#define ZR_F_IDLE    1u  /* COPY: nothing enqueued on the device uses the memory */
+#define ZR_F_MARK    1u  /* of the compute queue: a later copy starts after it */
 #define ZR_F_STORE   2u  /* ACCUMULATE: the first contribution or tree becomes the sum */
 #define ZR_F_MEASURE 4u  /* ACCUMULATE: the last one is the last of all */
 #define ZR_F_DEVICE  16u /* COLLECTIVE: on device memory */
@@ -198,6 +199,9 @@ int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *er
 int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t i,
 		   const struct zr_lowered *q, int32_t j);
 
+/* order.c: whether j, which depends on i, is a copy that starts after a mark of i. */
+int zr_starts_after_mark(const struct zr_lowered *p, int32_t i, int32_t j);
+
 /* late.c: fills wait: what of a program waits for the late writes of all programs, which are
  * ordered. */
 int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);
@@ -205,8 +209,8 @@ int zr_late_waits(const struct zr_setup *s, struct zr_lowered *p, struct zr_erro
 /* verify.c: refuses a program, naming both instructions, in which an instruction reads or writes
  * bytes that another one writes while nothing orders them; reads bytes that do not outlive a
  * program before they are written; touches bytes of a late write and does not wait for it; waits
- * for itself or a later one; or has more requests under way than a store takes. Linear in operands
- * and dependencies, but for the depth of lists. */
+ * for itself or a later one, or as a copy for one that has no mark; or has more requests under way
+ * than a store takes. Linear in operands and dependencies, but for the depth of lists. */
 int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err);
 
 void zr_lowered_free(struct zr_lowered *p);

@@ -28,14 +28,14 @@ static void load_batch(struct zr_lowering *l)
 	zr_low_host(l, l->f->mode == ZR_MODE_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
 	zr_low_operand(l, ZR_O_BATCH_TOKENS, host_batch(l, at, bytes), ZR_WRITES);
 	if (!l->f->device_info.host_access)
-		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes), 0);
+		zr_low_move(l, host_batch(l, at, bytes), zr_operand_part(l->batch, at, bytes));
 }
 
 static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it */
 {
 	uint64_t bytes = l->plan->loss_sum + l->plan->loss_bytes - at;
 	if (!l->f->device_info.host_access)
-		zr_low_move(l, zr_operand_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
+		zr_low_move(l, zr_operand_part(l->batch, at, bytes), host_batch(l, at, bytes));
 }
 
 /* What this rank says at the boundary, and afterwards all. */
@@ -148,8 +148,8 @@ static void boundary(struct zr_lowering *l)
 	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8),
 			  counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
 	if (!l->f->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
-		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->sumsq, n * 8), squares, 0);
-		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts, 0);
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->sumsq, n * 8), squares);
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->nonfinite, n * 4), counts);
 	}
 	zr_low_host(l, ZR_H_MEASURE);
 	zr_low_operand(l, ZR_O_MEASURE_SQUARES, squares, ZR_READS);

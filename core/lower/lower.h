@@ -120,13 +120,12 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access);
 /* A function of the session. */
 void zr_low_host(struct zr_lowering *l, int32_t call);
 
-/* Bytes from one place to another one of the same length, whatever lies between. idle: nothing
- * that was enqueued on the device uses either. */
-void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle);
+/* Bytes from one place to another one of the same length, whatever lies between. */
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to);
 
 /* Equal parts, as far apart as each operand says: zr_parts_apart(). */
 void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
-		       int64_t parts, uint64_t bytes, int idle);
+		       int64_t parts, uint64_t bytes);
 
 /* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to
  * move. */

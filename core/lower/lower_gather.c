@@ -53,7 +53,7 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		l->part[i] = ends_of(l, op, u, r, hop, at);
 		if (hop != ZR_HOP_RANKS)
-			zr_low_move(l, l->part[i].send, l->part[i].recv, 0);
+			zr_low_move(l, l->part[i].send, l->part[i].recv);
 		at += zr_route_bounce_bytes(l->f, r, u);
 	}
 
@@ -115,7 +115,7 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 		to = from;
 		from = there;
 	}
-	zr_low_move(l, from, to, 0);
+	zr_low_move(l, from, to);
 	l->source[op - l->record->op] = from;
 }
 
@@ -198,7 +198,7 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 		if (m->offloaded) {
 			struct zr_operand own =
 				zr_operand_part(whole, (uint64_t)a->rank * bytes, bytes);
-			zr_low_move(l, send, own, 0);
+			zr_low_move(l, send, own);
 			send = own;
 		}
 
@@ -235,7 +235,7 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		zr_low_keep(l, &whole);
 		if (at < end)
 			zr_low_move(l, zr_operand_part(whole, at, end - at),
-				    zr_of_spot(m->param, end - at), 0);
+				    zr_of_spot(m->param, end - at));
 	}
 }
 

@@ -165,9 +165,9 @@ static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
 		l->now++;
 		zr_low_keep(l, &before);
 		if (l->s->programs.train_uses.first_grad[unit] != c.number)
-			zr_low_move(l, there, c.part, 0);
+			zr_low_move(l, there, c.part);
 		call_layer(l, &c);
-		zr_low_move(l, c.part, there, 0);
+		zr_low_move(l, c.part, there);
 	}
 }
 

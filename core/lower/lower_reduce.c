@@ -213,7 +213,7 @@ static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
 {
 	uint64_t n = zr_min(sum.bytes - at, to.bytes);
 	if (n)
-		zr_low_move(l, zr_operand_part(sum, at, n), zr_operand_part(to, 0, n), 0);
+		zr_low_move(l, zr_operand_part(sum, at, n), zr_operand_part(to, 0, n));
 }
 
 /* Sums that wait, on disk: of all levels `bytes` from one place to another. They begin with the
@@ -223,7 +223,7 @@ static void pass_waiting(struct zr_lowering *l, struct zr_operand from, struct z
 {
 	const int32_t levels = zr_sums_waiting(l->f);
 	if (levels)
-		zr_low_move_parts(l, from, to, levels, bytes, 0);
+		zr_low_move_parts(l, from, to, levels, bytes);
 }
 
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read
@@ -259,7 +259,7 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_r
 		add_range(l, u, x, &a);
 		if (!l->last)
 			pass_waiting(l, a.waiting, kept, now);
-		zr_low_move(l, part, zr_operand_part(sum, at, now), 0);
+		zr_low_move(l, part, zr_operand_part(sum, at, now));
 		other = here;
 		here = next;
 	}
@@ -344,7 +344,7 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 	*from = x.send = narrow(l, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
 	if (zr_comm_on_host(l->f)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
-		zr_low_move(l, x.send, copy, 0);
+		zr_low_move(l, x.send, copy);
 		x.send = copy;
 	}
 	x.recv = room_for(l, &x.send);
@@ -479,7 +479,7 @@ static struct zr_sent_received all_sums(struct zr_lowering *l, int32_t u)
 
 	struct zr_operand own = zr_operand_part(all, (uint64_t)l->f->process.rank * share, share);
 	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
-		zr_low_move(l, sum, own, 0);
+		zr_low_move(l, sum, own);
 	else if (apart)
 		own = sum;
 	return (struct zr_sent_received){ own, all };
@@ -495,7 +495,7 @@ static void keep_sums(struct zr_lowering *l, const struct zr_pop *op, int32_t i)
 	uint64_t at = (uint64_t)l->f->mesh.group[l->f->groups[u].state].rank * bytes;
 	if (zr_sums_way(l->f, u) == ZR_SUMS_PASS)
 		zr_low_move(l, zr_operand_part(l->reduce[op->first + i].recv, at, bytes),
-			    zr_of_spot(m->grad, bytes), 0);
+			    zr_of_spot(m->grad, bytes));
 }
 
 /* After the last contribution, where who adds gradients is not who holds masters, all sums reach
@@ -541,7 +541,7 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 		struct zr_operand to = target_of(l, u, region, x->recv.bytes);
 		zr_low_keep(l, &x->recv);
 		/* with the padding, or nothing else: all ranks wait for what they send */
-		zr_low_move(l, x->recv, to, 0);
+		zr_low_move(l, x->recv, to);
 		if (!alone(l)) /* on its way until zr_low_pending() */
 			x->send = x->recv;
 		x->recv = to;
@@ -571,7 +571,7 @@ static struct zr_operand read_slice(struct zr_lowering *l, int32_t u, int32_t re
 	struct zr_operand to = zr_low_buffer(l, region, bytes * (uint64_t)ranks, ZR_PAGE);
 	struct zr_operand from = zr_of_spot(m->parts, fp32_bytes((ranks - 1) * m->own.per) + bytes);
 	from.at += fp32_bytes(l->slice.first - m->own.first);
-	zr_low_move_parts(l, from, to, ranks, bytes, 0);
+	zr_low_move_parts(l, from, to, ranks, bytes);
 	return to;
 }
 

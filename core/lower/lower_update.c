@@ -41,9 +41,9 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, int out)
 		if (here.region != ZR_R_STAGING || d == stays)
 			continue;
 		if (out)
-			zr_low_move(l, here, kept(l, p, d), 1);
+			zr_low_move(l, here, kept(l, p, d));
 		else
-			zr_low_move(l, kept(l, p, d), here, 1);
+			zr_low_move(l, kept(l, p, d), here);
 	}
 }
 
@@ -103,7 +103,7 @@ struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
 	struct zr_operand host = zr_mine(ZR_R_HOST, l->plan->scalars, bytes),
 			  near = table(l, region, host.at, bytes);
 	if (near.buffer)
-		zr_low_move(l, host, near, 0);
+		zr_low_move(l, host, near);
 	return near;
 }
 

@@ -63,7 +63,7 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 	zr_intersect(to->first, to->first + to->n, &lo, &hi);
 	for (uint32_t k = 0; k < zr_whole_kinds(&l->s->roles, to->optimizer, way == BACK); k++)
 		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo),
-			    part(l, to, k, lo - to->first, hi - lo), 0);
+			    part(l, to, k, lo - to->first, hi - lo));
 }
 
 /* Of a chunk's blocks [first, first + n), all of which this rank holds. */
@@ -114,7 +114,7 @@ static void load(struct zr_lowering *l, const struct chunk *c, int64_t first, in
 	master(l, ZR_I_LOAD, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 0); k++)
 		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)),
-			    part(l, c, k, first - c->first, n), 0);
+			    part(l, c, k, first - c->first, n));
 }
 
 /* What this rank holds of a chunk's blocks [first, first + n), to there; with its compute copy. */
@@ -131,7 +131,7 @@ static void store(struct zr_lowering *l, const struct chunk *c, int64_t first, i
 	master(l, ZR_I_STORE, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 1); k++)
 		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
-			    zr_low_datum(l, &p, datum(l, c, k)), 0);
+			    zr_low_datum(l, &p, datum(l, c, k)));
 	zr_low_pass(l, &p, 1);
 }
 

@@ -46,6 +46,11 @@ int zr_kept_behind(const struct zr_setup *s, const struct zr_lowered *p, int32_t
 	       p->instr[i].kind == ZR_I_WRITE && zr_store_of(&s->plan, p, i) == store;
 }
 
+int zr_starts_after_mark(const struct zr_lowered *p, int32_t i, int32_t j)
+{
+	return p->instr[i].queue == ZR_Q_COMPUTE && p->instr[j].kind == ZR_I_COPY;
+}
+
 /* Writes that the store keeps j behind come last in its list. */
 static int depend(struct order *o, int32_t j, int32_t i)
 {
@@ -63,6 +68,8 @@ static int depend(struct order *o, int32_t j, int32_t i)
 	in->n_behind += behind;
 	in->n_after++;
 	p->instr[i].flags &= (uint16_t)~ZR_F_LATE;
+	if (zr_starts_after_mark(p, i, j))
+		p->instr[i].flags |= ZR_F_MARK;
 	zr_before_wait(&o->before, j, i);
 	return 0;
 }

@@ -87,6 +87,9 @@ static int check_instr(struct proof *v, int32_t i)
 		if (k >= in->n_after - in->n_behind && !zr_kept_behind(v->setup, p, d, p, i))
 			return wrong(v, i, "is posted before %d is over, and no store waits", d);
 
+		if (zr_starts_after_mark(p, d, i) && !(p->instr[d].flags & ZR_F_MARK))
+			return wrong(v, i, "starts after %d, which has no mark", d);
+
 		zr_before_wait(&v->before, i, d);
 	}
 

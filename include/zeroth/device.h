@@ -449,6 +449,8 @@ struct zr_device_info {
 	uint32_t host_ops; /* 1: operations take addresses of host memory too, in any mixture */
 };
 
+#define ZR_MARKS 64 /* slots of marks */
+
 /* Interface "zr.device/1". GROWABLE. */
 struct zr_device_v1 {
 	uint32_t size, rsv;
@@ -482,13 +484,18 @@ struct zr_device_v1 {
 	 * this range that were not waited for end before it returns, or never start. */
 	int (*mem_pin)(struct zr_inst *, void *p, uint64_t bytes);
 	void (*mem_unpin)(struct zr_inst *, void *p);
-	/* (optional) [step] As copy_start, but at once: no enqueued operation uses the memory. */
-	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
-			uint64_t *ticket);
 	/* (optional) [main] The processors that are near the device, by their numbers for
 	 * sched_setaffinity(2): returns how many processor[room] got. Threads of this rank then run
 	 * on those of them that the process may use. 0: it does not matter, or is not known. */
 	int32_t (*processors)(struct zr_inst *, int32_t *processor, int32_t room);
+	/* (optional, both) [step] mark remembers as `slot`, which is below ZR_MARKS, what has been
+	 * enqueued on the compute stream so far; what it remembered as this slot before is
+	 * forgotten. copy_after is copy_start, but for when the copy starts: after what the mark of
+	 * a slot remembers, and perhaps before what was enqueued later, none of which touches dst
+	 * or writes src. Copies take marked slots alone. */
+	int (*mark)(struct zr_inst *, uint32_t slot);
+	int (*copy_after)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
+			  uint32_t slot, uint64_t *ticket);
 };
 
 #ifdef __cplusplus

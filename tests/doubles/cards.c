@@ -2,7 +2,7 @@
  *
  * cards.c - device/cpu with a memory that nothing but operations and copies can touch, as a GPU's:
  * what else does, faults. Copies beside the computing are refused where host memory is not pinned.
- * It has the options of device/cpu and two of its own. Without `memory` it is device/cpu.
+ * It has the options of device/cpu and some of its own. Without `memory` it is device/cpu.
  */
 #include "cards.h"
 
@@ -20,7 +20,7 @@ WRAP(device, "device/cpu.so", "cards")
 
 /* They lie behind those of device/cpu. */
 struct own_opts {
-	uint8_t separate, late_copies;
+	uint8_t separate, late_copies, later, marks;
 };
 
 static const struct zr_opt own_opts[] = {
@@ -30,6 +30,11 @@ static const struct zr_opt own_opts[] = {
 	ZR_OPT(struct own_opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Copies at the last moment what could be copied beside computing: finds what looks "
 	       "too early."),
+	ZR_OPT(struct own_opts, later, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "Where operations alone touch the memory each waits until something needs it: "
+	       "finds copies that come too early."),
+	ZR_OPT(struct own_opts, marks, ZR_T_BOOL, 0, "yes", 0, 0, "",
+	       "Whether copies wait for marks; no: finds whether anybody would notice."),
 };
 static struct zr_opt opts_of_both[OPTIONS];
 
@@ -134,6 +139,7 @@ static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 {
 	if (!p)
 		return;
+	card_run_all(d);
 	if (kind == ZR_MEM_PINNED)
 		card_pinned_drop(d, p);
 	if (kind == ZR_MEM_DEVICE && d->separate)
@@ -143,29 +149,66 @@ static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
+static int copy_bytes(struct zr_inst *d, const struct card_copy *c)
 {
-	return real_vtbl->copy(d->cpu, s, card_real(d, dst), card_real(d, src), bytes);
+	int rc = card_run_until(d, c->after);
+	if (rc)
+		return rc;
+	return real_vtbl->copy(d->cpu, NULL, card_real(d, c->dst), card_real(d, c->src), c->bytes);
 }
 
-static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
-		      uint64_t *ticket)
+static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
-	const struct card_copy c = { dst, src, bytes };
+	const struct card_copy c = { dst, src, bytes, d->enqueued };
+	void *real = card_real(d, dst);
+	(void)s;
+	if (d->later && real != dst && bytes)
+		return card_enqueue_copy(d, real, card_real(d, src), bytes);
+	return copy_bytes(d, &c);
+}
+
+static int start_copy(struct zr_inst *d, const struct card_copy *c, uint64_t *ticket)
+{
 	uint64_t k = 0;
-	int rc = card_check_beside(d, &c);
+	int rc = card_check_beside(d, c);
 	*ticket = 0;
 	if (rc)
 		return rc;
 
 	while (d->late && k < CARD_LATE && d->late[k].bytes)
 		k++;
-	if (!d->late || k == CARD_LATE || !bytes)
-		return copy(d, NULL, dst, src, bytes);
+	if (!d->late || k == CARD_LATE || !c->bytes)
+		return copy_bytes(d, c);
 
-	d->late[k] = c;
+	d->late[k] = *c;
 	*ticket = k + 1;
 	return ZR_OK;
+}
+
+static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
+		      uint64_t *ticket)
+{
+	const struct card_copy c = { dst, src, bytes, d->enqueued };
+	return start_copy(d, &c, ticket);
+}
+
+static int mark(struct zr_inst *d, uint32_t slot)
+{
+	if (slot >= ZR_MARKS)
+		return zr_fail(d->h, ZR_EINVAL, "no mark has slot %u", slot);
+	d->mark[slot] = d->enqueued;
+	return ZR_OK;
+}
+
+static int copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		      uint64_t *ticket)
+{
+	struct card_copy c = { dst, src, bytes, 0 };
+	if (slot >= ZR_MARKS)
+		return zr_fail(d->h, ZR_EINVAL, "no mark has slot %u", slot);
+	if (!d->without_marks)
+		c.after = d->mark[slot];
+	return start_copy(d, &c, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
@@ -183,11 +226,14 @@ static int copy_wait(struct zr_inst *d, uint64_t ticket)
 	int rc = card_check_beside(d, &now);
 	if (rc)
 		return rc;
-	return copy(d, NULL, now.dst, now.src, now.bytes);
+	return copy_bytes(d, &now);
 }
 
 static int sync_stream(struct zr_inst *d, struct zr_stream *s)
 {
+	int rc = card_run_all(d);
+	if (rc)
+		return rc;
 	return real_vtbl->sync(d->cpu, s);
 }
 
@@ -223,6 +269,7 @@ static const struct zr_ops *ops(struct zr_inst *d)
 static void destroy(struct zr_inst *d)
 {
 	card_pinned_end(d);
+	card_forget(d);
 	while (d->pieces) {
 		struct card_piece *piece = d->pieces;
 		munmap(piece->real, piece->bytes);
@@ -254,7 +301,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		return rc;
 	}
 
+	d->last = &d->first;
 	d->separate = !about.unified && own->separate;
+	d->later = d->separate && own->later;
+	d->without_marks = !own->marks;
 	d->cpu_ops = real_vtbl->ops(d->cpu);
 	card_ops_fill(d);
 	if (own->late_copies)
@@ -300,8 +350,9 @@ __attribute__((constructor)) static void begin_wrapping(void)
 				      .copy_wait = copy_wait,
 				      .mem_pin = card_mem_pin,
 				      .mem_unpin = card_mem_unpin,
-				      .copy_now = copy_start,
-				      .processors = processors };
+				      .processors = processors,
+				      .mark = mark,
+				      .copy_after = copy_after };
 }
 
 ZR_PLUGIN(&desc);

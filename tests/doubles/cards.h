@@ -23,6 +23,14 @@ struct card_copy {
 	void *dst;
 	const void *src;
 	uint64_t bytes; /* 0: free */
+	uint64_t after; /* so many operations are over before */
+};
+
+/* An operation that waits until something needs it: its struct is behind it. */
+struct card_task {
+	int (*run)(const struct zr_ops *, const void *op);
+	struct card_task *next;
+	_Alignas(16) char op[];
 };
 
 struct zr_inst {
@@ -35,12 +43,27 @@ struct zr_inst {
 	struct card_piece *pieces; /* owned: the list of live allocations */
 	/* owned: [CARD_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
 	struct card_copy *late;
+	int later;         /* operations wait until something needs them */
+	int without_marks; /* copies do not look at marks */
+	/* owned: those that wait; how many were enqueued, and how many of these are over */
+	struct card_task *first, **last;
+	uint64_t enqueued, over;
+	uint64_t mark[ZR_MARKS];   /* what was enqueued then */
 	struct card_range *pinned; /* owned: the list */
 };
 
 /* cards.c: where the memory behind an address of any kind is. */
 void *card_real(const struct zr_inst *d, const void *p);
 void *card_real_address(const void *p); /* of the instance that was made last */
+
+/* cards_later.c: operations that wait: one more, whose struct is copied; a copy among them, from
+ * memory that need not stay; those before number `end` run; none of those left ever will. */
+int card_enqueue(struct zr_inst *d, int (*run)(const struct zr_ops *, const void *), const void *op,
+		 size_t size);
+int card_enqueue_copy(struct zr_inst *d, void *to, const void *from, uint64_t bytes);
+int card_run_until(struct zr_inst *d, uint64_t end);
+int card_run_all(struct zr_inst *d);
+void card_forget(struct zr_inst *d);
 
 /* cards_ops.c: fills the table of operations. */
 void card_ops_fill(struct zr_inst *d);

@@ -44,21 +44,36 @@ _Static_assert(ZR_EXPERTS == 256, "EACH");
 
 #define POINTERS(...) __VA_ARGS__
 
+/* Contributions in the memory of others, which a list of the caller names, are added at once. */
+static int refers_to_caller(const char *name, const void *op)
+{
+	return !strcmp(name, "fold") && ((const struct zr_op_fold *)op)->each;
+}
+
 #define OPERATION(name, arg, last, pointers, work)                                                 \
+	static int run_##name(const struct zr_ops *real, const void *op)                           \
+	{                                                                                          \
+		return real->name(real, NULL, op);                                                 \
+	}                                                                                          \
 	static int separate_##name(const struct zr_ops *ops, struct zr_stream *s,                  \
 				   const struct zr_op_##arg *given)                                \
 	{                                                                                          \
 		typedef struct zr_op_##arg T;                                                      \
 		static const uint16_t at[] = { POINTERS pointers };                                \
-		const struct zr_ops *real = ops->dev->cpu_ops;                                     \
+		struct zr_inst *d = ops->dev;                                                      \
 		T op = *given;                                                                     \
+		(void)s;                                                                           \
 		_Static_assert(sizeof op - offsetof(T, last) - sizeof op.last < sizeof(void *),    \
 			       "struct zr_op_" #arg                                                \
 			       " has grown: list its pointers in ops.def, and its last member");   \
-		int rc = translate(ops->dev, &op, at, sizeof at / sizeof *at, #name, #pointers);   \
+		int rc = translate(d, &op, at, sizeof at / sizeof *at, #name, #pointers);          \
+		if (!rc && d->later && !refers_to_caller(#name, &op))                              \
+			return card_enqueue(d, run_##name, &op, sizeof op);                        \
+		if (!rc)                                                                           \
+			rc = card_run_all(d);                                                      \
 		if (rc)                                                                            \
 			return rc;                                                                 \
-		return real->name(real, s, &op);                                                   \
+		return run_##name(d->cpu_ops, &op);                                                \
 	}
 #define QUERY(name, arg)                                                                           \
 	static uint64_t separate_##name(const struct zr_ops *ops, const struct zr_op_##arg *op)    \
@@ -105,8 +120,8 @@ static int real_buf(const struct zr_inst *d, const struct zr_elementwise *e, con
 
 static int card_elementwise(const struct zr_opt_step *given, const struct zr_elementwise *e)
 {
-	const struct zr_inst *d =
-		(const void *)((const char *)given->native - offsetof(struct zr_inst, native));
+	struct zr_inst *d =
+		(void *)((char *)(uintptr_t)given->native - offsetof(struct zr_inst, native));
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_opt_step s = *given;
 	struct zr_elementwise own = { 0 };
@@ -130,6 +145,10 @@ static int card_elementwise(const struct zr_opt_step *given, const struct zr_ele
 	for (uint32_t i = 0; i < n; i++)
 		if ((rc = real_buf(d, e, at[i])))
 			return rc;
+
+	rc = card_run_all(d); /* what it refers to is the caller's */
+	if (rc)
+		return rc;
 	return d->cpu_ops->elementwise(&s, &own);
 }
 

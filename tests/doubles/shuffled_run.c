@@ -222,6 +222,7 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	for (int q = 0; q < ZR_QUEUES; q++)
 		h.queue[q] = table(n, sizeof *h.queue[q]);
 	s->running = h.p;
+	rc = zr_mark(s, &s->marks.program, err);
 	prepare(&h);
 	while (!rc && h.over < h.p->n)
 		rc = do_one(&h);

@@ -41,14 +41,14 @@ enum {
 	HEAD_LOSS,
 	FOLD,
 	ADAMW,
-	COPY_NOW,
+	COPY_AFTER,
 	MEM_PIN,
 	PINNED_TWICE,
 	OPERATIONS
 };
 static const char *const name[OPERATIONS] = { "matmul",        "attention_bwd", "layernorm_bwd",
 					      "embedding_bwd", "head_loss",     "fold",
-					      "adamw",         "copy_now",      "mem_pin",
+					      "adamw",         "copy_after",    "mem_pin",
 					      "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
@@ -139,12 +139,21 @@ static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	return started(real_vtbl->copy_start(d, dst, src, bytes, ticket), dst, src, ticket);
 }
 
-static int copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static uint32_t marked; /* the slot of the last mark */
+
+static int mark(struct zr_inst *d, uint32_t slot)
 {
-	int rc = begin(COPY_NOW);
-	if (rc)
-		return rc;
-	return started(real_vtbl->copy_now(d, dst, src, bytes, ticket), dst, src, ticket);
+	marked = slot;
+	return real_vtbl->mark(d, slot);
+}
+
+/* Of those to the device: beside others are those that need not come after all that was marked. */
+static int copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		      uint64_t *ticket)
+{
+	calls[COPY_AFTER] += is_device(dst);
+	beside[COPY_AFTER] += is_device(dst) && under_way > 0 && slot != marked;
+	return started(real_vtbl->copy_after(d, dst, src, bytes, slot, ticket), dst, src, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
@@ -191,7 +200,8 @@ __attribute__((constructor)) static void begin_wrapping(void)
 	vtbl.copy_start = copy_start;
 	vtbl.copy_wait = copy_wait;
 	vtbl.mem_pin = mem_pin;
-	vtbl.copy_now = copy_now;
+	vtbl.mark = real_vtbl->mark ? mark : NULL;
+	vtbl.copy_after = real_vtbl->copy_after ? copy_after : NULL;
 	if (getenv("WATCH_OLD"))
 		vtbl.size = offsetof(struct zr_device_v1, copy_start);
 }

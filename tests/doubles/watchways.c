@@ -122,6 +122,15 @@ static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	return rc;
 }
 
+static int copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		      uint64_t *ticket)
+{
+	int rc = dev->copy_after(d, dst, src, bytes, slot, ticket);
+	if (!rc && is_device(dst) != is_device(src))
+		posted(d, *ticket, is_device(dst) ? COPY_IN : COPY_OUT);
+	return rc;
+}
+
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
 {
 	waited(d, ticket);
@@ -251,7 +260,7 @@ __attribute__((constructor)) static void wrap(void)
 	device.mem_alloc = mem_alloc;
 	device.copy_start = copy_start;
 	device.copy_wait = copy_wait;
-	device.copy_now = copy_start;
+	device.copy_after = copy_after;
 	store.info = info;
 	store.make = make;
 	store.read = read_object;

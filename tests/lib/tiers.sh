@@ -47,7 +47,7 @@ digest() {
 	[ "$precision" != bf16 ] || options+=" -o precision.master=$master"
 	[ "$act" != offload ] || options+=" -o activation.keep=1 $(tier activation "$([ "$threads" = 1 ] && echo cpu || echo nvme)")"
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
-	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000"
+	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000 -o device.later=yes" # operations as late as they may be, too
 	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
 	case $stage$world in mics[46] | hpz4) options+=" -o boot.ranks_per_node=2" ;; esac
 	case $stage in stage3 | hpz | mics) options+=" -o zero.persistence_threshold=0" ;; esac

@@ -77,12 +77,12 @@ moves 'two ranks, 16 bits, comm of device memory, sums on the host' some none -n
 	$host -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 
 # Updates in the backward: while the gradients of the next list go to the host, and new values come without waiting for layers.
-updates() { # updates NAME ADAMW COPY_NOW OPTIONS...
+updates() { # updates NAME ADAMW COPIES OPTIONS...
 	out=$(WATCH_COUNT=$scratch/count train -o device.late_copies=yes -o device.host.plugin="$scratch/watched.so" -o precision.plugin=bf16 \
 		-o train.gradient_clipping=0 -o zero.reduce_bucket_size=1 $host "${@:4}" | tail -n 1)
 	is "I1 $1: same bits" "$out" "$unclipped"
 	is "$1: updates while gradients go to the host" "$(beside adamw)" "$2"
-	is "$1: new values come meanwhile" "$(beside copy_now)" "$3"
+	is "$1: new values come meanwhile" "$(beside copy_after)" "$3"
 }
 unclipped=$(train "${here[@]}" -o precision.plugin=bf16 -o train.gradient_clipping=0 | tail -n 1)
 updates 'updates after the backward' none none

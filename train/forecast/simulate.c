@@ -2,9 +2,10 @@
  *
  * simulate.c - see forecast.h: a program on queues. The thread that issues instructions begins them
  * in order (core/exec/run.c): before one it waits for what goes on beside it and is named in the
- * dependencies. On a device that computes at once, computing and what the host does are that
- * thread's own time, and so are collectives of ranks that are processes; what other queues need its
- * processors for slows it.
+ * dependencies. A copy starts after the one computation among its dependencies, for which that
+ * thread does not wait (core/exec/marks.c). On a device that computes at once, computing and what
+ * the host does are that thread's own time, and so are collectives of ranks that are processes;
+ * what other queues need its processors for slows it.
  */
 #include "train/forecast/forecast.h"
 
@@ -40,13 +41,15 @@ static void bound(const struct zr_setup_facts *f, const struct zr_lowered *p, st
 	const struct zr_instr *i = &p->instr[n];
 	double *free_at = &c->free[cost[n].queue];
 
+	double computed = 0; /* what a copy comes after on the device */
+
 	for (int32_t k = i->after; k < i->after + i->n_after; k++)
 		if (p->instr[p->dep[k]].queue != ZR_Q_COMPUTE || i->queue == ZR_Q_HOST)
 			c->issue = later(c->issue, end[p->dep[k]]);
+		else if (i->queue == ZR_Q_COPY)
+			computed = later(computed, end[p->dep[k]]);
 
-	double start = later(c->issue, *free_at);
-	if (i->queue == ZR_Q_COPY && !(i->flags & ZR_F_IDLE))
-		start = later(start, c->free[ZR_Q_COMPUTE]);
+	double start = later(later(c->issue, *free_at), computed);
 	end[n] = *free_at = start + cost[n].seconds;
 
 	if (by_thread(f, i))

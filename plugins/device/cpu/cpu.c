@@ -175,8 +175,7 @@ static const struct zr_device_v1 device = { .size = sizeof device,
 					    .copy = cpu_copy,
 					    .sync = wait_stream,
 					    .copy_start = cpu_copy_start,
-					    .copy_wait = cpu_copy_wait,
-					    .copy_now = cpu_copy_start };
+					    .copy_wait = cpu_copy_wait };
 
 PLUGIN(device, "cpu", &device, .version = "0.1.0",
        .summary = "The processor: AVX-512, AVX2 or scalar kernels.",

@@ -53,12 +53,15 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
-	const cudaStream_t streams[] = { d->in, d->out, d->now, d->stream };
+	const cudaStream_t streams[] = { d->waiting.in, d->waiting.out, d->ready.in, d->ready.out,
+					 d->stream };
 	if (d->stream)
 		cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for the GPU");
 	cuda_elementwise_end(d);
 	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
 		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
+	for (int i = 0; i < ZR_MARKS && d->marked[i]; i++)
+		cuda_gave_back(d, cudaEventDestroy(d->marked[i]), "destroying an event");
 	if (d->reached)
 		cuda_gave_back(d, cudaEventDestroy(d->reached), "destroying an event");
 	cublasStatus_t ended = CUBLAS_STATUS_SUCCESS;
@@ -125,13 +128,17 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 /* Streams that wait for none but whom they are told to. */
 static int make_streams(struct zr_inst *d)
 {
-	cudaStream_t *s[] = { &d->stream, &d->in, &d->out, &d->now };
+	cudaStream_t *s[] = { &d->stream, &d->waiting.in, &d->waiting.out, &d->ready.in,
+			      &d->ready.out };
 	int rc = 0;
 	for (size_t i = 0; !rc && i < sizeof s / sizeof *s; i++)
 		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking),
 				 "making a stream");
 	if (!rc)
 		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming),
+				 "making an event");
+	for (int i = 0; !rc && i < ZR_MARKS; i++)
+		rc = cuda_result(d, cudaEventCreateWithFlags(&d->marked[i], cudaEventDisableTiming),
 				 "making an event");
 	for (int i = 0; !rc && i < CUDA_COPIES; i++)
 		rc = cuda_result(d, cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming),
@@ -299,8 +306,9 @@ static const struct zr_device_v1 device = { sizeof device,
 					    native_stream,
 					    cuda_mem_pin,
 					    cuda_mem_unpin,
-					    cuda_copy_now,
-					    processors };
+					    processors,
+					    cuda_mark,
+					    cuda_copy_after };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

@@ -2,7 +2,7 @@
  *
  * cuda.h - private to the plugin device/cuda: its instance, and what its files offer each other.
  *
- * Operations are enqueued on one stream and return at once; copies beside them have a stream for
+ * Operations are enqueued on one stream and return at once; copies beside them have streams for
  * each direction. What goes wrong on the device is found by a later call, at the latest by sync:
  * error.c.
  */
@@ -50,9 +50,13 @@ struct zr_inst {
 	int node;       /* that the GPU is plugged into; -1: it does not matter */
 	char sysfs[64]; /* its directory there, if node is known */
 	int tf32;
-	/* of operations, of copies to the device and from it, of those that wait for neither */
-	cudaStream_t stream, in, out, now;
+	cudaStream_t stream; /* of operations */
+	/* of copies to the device and from it: of those that wait for operations, and the others */
+	struct {
+		cudaStream_t in, out;
+	} waiting, ready;
 	cudaEvent_t reached;             /* by the operations, when a copy started */
+	cudaEvent_t marked[ZR_MARKS];    /* by the operations, at each mark */
 	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
 	uint8_t copying[CUDA_COPIES];
 	cublasLtHandle_t lt;
@@ -95,7 +99,9 @@ int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src
 int cuda_sync(struct zr_inst *d, struct zr_stream *s);
 int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
 		    uint64_t *ticket);
-int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cuda_mark(struct zr_inst *d, uint32_t slot);
+int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		    uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
 /* The operations: cuda_matmul() ... */

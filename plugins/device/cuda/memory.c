@@ -145,26 +145,37 @@ int cuda_sync(struct zr_inst *d, struct zr_stream *s)
 
 /* ---- copies beside the operations ------------------------------------------------ */
 
-/* The stream of a copy by where its end lies, which then waits for what has been enqueued. */
-static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
+static int marked(struct zr_inst *d, cudaEvent_t mark)
+{
+	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+	if (rc)
+		return rc;
+	return cuda_result(d, cudaEventRecord(mark, d->stream), "marking the start of a copy");
+}
+
+/* The stream of a copy, by where its end lies, which then waits for the operations to pass a mark.
+ * Copies that need not wait do not queue behind others that do. */
+static int stream_to(struct zr_inst *d, const void *dst, cudaEvent_t mark, cudaStream_t *s)
 {
 	struct cudaPointerAttributes a;
 	int rc = cuda_result(d, cudaPointerGetAttributes(&a, dst), "asking where memory lies");
-	*s = d->out;
-	if (!rc && a.type == cudaMemoryTypeDevice)
-		*s = d->in;
-	if (!rc)
-		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream),
-				 "marking the start of a copy");
 	if (rc)
 		return rc;
-	return cuda_result(d, cudaStreamWaitEvent(*s, d->reached, 0), "starting a copy");
+
+	int in = a.type == cudaMemoryTypeDevice;
+	if (cudaEventQuery(mark) == cudaSuccess) {
+		*s = in ? d->ready.in : d->ready.out;
+		return ZR_OK;
+	}
+
+	*s = in ? d->waiting.in : d->waiting.out;
+	return cuda_result(d, cudaStreamWaitEvent(*s, mark, 0), "starting a copy");
 }
 
-static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, int now,
-		      uint64_t *ticket)
+static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
+		      cudaEvent_t mark, uint64_t *ticket)
 {
-	cudaStream_t s = d->now;
+	cudaStream_t s;
 	uint64_t k = 0;
 	int rc;
 	*ticket = 0;
@@ -178,8 +189,8 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	}
 
 	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	if (!rc && !now)
-		rc = stream_to(d, dst, &s);
+	if (!rc)
+		rc = stream_to(d, dst, mark, &s);
 	if (!rc)
 		rc = cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s),
 				 "copying");
@@ -195,12 +206,37 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 
 int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
 {
-	return start_copy(d, dst, src, bytes, 0, ticket);
+	int rc = marked(d, d->reached);
+	*ticket = 0;
+	if (rc)
+		return rc;
+	return start_copy(d, dst, src, bytes, d->reached, ticket);
 }
 
-int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static int check_slot(const struct zr_inst *d, uint32_t slot)
 {
-	return start_copy(d, dst, src, bytes, 1, ticket);
+	if (slot < ZR_MARKS)
+		return ZR_OK;
+	return zr_fail(d->h, ZR_EINVAL, "marks have %d slots, and %u is none of them", ZR_MARKS,
+		       slot);
+}
+
+int cuda_mark(struct zr_inst *d, uint32_t slot)
+{
+	int rc = check_slot(d, slot);
+	if (rc)
+		return rc;
+	return marked(d, d->marked[slot]);
+}
+
+int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		    uint64_t *ticket)
+{
+	int rc = check_slot(d, slot);
+	*ticket = 0;
+	if (rc)
+		return rc;
+	return start_copy(d, dst, src, bytes, d->marked[slot], ticket);
 }
 
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket)

@@ -76,6 +76,8 @@ void fixture_depend(struct zr_lowered *p, int32_t on)
 {
 	p->dep = more(p->dep, p->n_dep + 1, &p->cap_dep, sizeof *p->dep);
 	p->dep[p->n_dep++] = on;
+	if (p->instr[on].queue == ZR_Q_COMPUTE)
+		p->instr[on].flags |= ZR_F_MARK;
 	p->instr[p->n - 1].n_after++;
 }
 

@@ -314,6 +314,31 @@ static void refuses_what_a_buffer_did_not_write(void **unused)
 	program.buffer = NULL;
 }
 
+/* A copy starts after the instruction of the compute queue that it depends on, and after the whole
+ * queue up to there. */
+static void copies_start_after_marks(void **unused)
+{
+	(void)unused;
+	one(ZR_Q_COMPUTE, W, ZR_R_PARAM, 0, 8);
+	one(ZR_Q_COMPUTE, W, ZR_R_PARAM, 8, 8);
+	one(ZR_Q_COMPUTE, W, ZR_R_MASTER, 0, 8);
+	one(ZR_Q_COPY, R, ZR_R_PARAM, 0, 16);
+	one(ZR_Q_COPY, R, ZR_R_MASTER, 8, 8);
+	order();
+	waits(3, 1, -1);
+	waits(4, -1);
+	for (int32_t i = 0; i < 3; i++)
+		assert_int_equal(program.instr[i].flags & ZR_F_MARK, i == 1 ? ZR_F_MARK : 0);
+
+	program.dep[program.instr[3].after] = 2; /* later is safe, where there is a mark */
+	REFUSED("#3 (instruction 3) starts after 2, which has no mark");
+	program.instr[2].flags |= ZR_F_MARK;
+	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
+	program.dep[program.instr[3].after] = 0; /* too early */
+	program.instr[0].flags |= ZR_F_MARK;
+	REFUSED("#1 (instruction 1) and #3 (instruction 3) touch byte 8 of a region");
+}
+
 static void refuses_strange(void **unused)
 {
 	(void)unused;
@@ -587,6 +612,7 @@ int main(void)
 		cmocka_unit_test_setup(refuses_unordered, fresh),
 		cmocka_unit_test_setup(refuses_unwritten, fresh),
 		cmocka_unit_test_setup(refuses_what_a_buffer_did_not_write, fresh),
+		cmocka_unit_test_setup(copies_start_after_marks, fresh),
 		cmocka_unit_test_setup(refuses_strange, fresh),
 		cmocka_unit_test_setup(all_orders_compute_the_same, fresh),
 		cmocka_unit_test_setup(every_dependency_counts, fresh),
