@@ -78,7 +78,8 @@ struct zr_session {
 
 	/* the run so far */
 	int64_t step;    /* attempted */
-	int64_t applied; /* updates done: what the scheduler and the optimizer count */
+	int64_t applied; /* updates done or owed: what the scheduler and the optimizer count */
+	int owed;        /* 1: the update of the last step runs within the next forward */
 	struct zr_scale scale;
 	double targets;    /* of the step that runs: the sum of their weights */
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
@@ -169,7 +170,10 @@ int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const c
 		   struct zr_error *err);
 /* of host memory, between instructions; done on return */
 int zr_comm_run(struct zr_session *s, const struct zr_comm_op *o, struct zr_error *err);
-/* late writes end */
+/* An update that is owed is done, and late writes end: weights and states are those of the last
+ * step. Collective. */
 int zr_settle(struct zr_session *s, struct zr_error *err);
+/* late writes end */
+int zr_writes_settle(struct zr_session *s, struct zr_error *err);
 
 #endif

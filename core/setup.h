@@ -128,8 +128,8 @@ struct zr_setup_programs {
 	/* [n_layers] the policy's answers; NULL when sampling */
 	struct zr_act_choice *act;
 	struct zr_activations train_act, eval_act;
-	struct zr_program recorded[4];         /* by ZR_PROG_* */
-	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
+	struct zr_program recorded[ZR_RECORDS]; /* by ZR_PROG_* */
+	struct zr_lowered lowered[ZR_LOWERED];  /* what really runs: by ZR_S_* */
 };
 
 struct zr_setup {

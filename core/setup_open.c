@@ -580,6 +580,8 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	for (int32_t id = 0; !rc && id < 4; id++)
 		if (trains || id == ZR_PROG_EVAL)
 			rc = zr_program_record(s, id, &s->programs.recorded[id], err);
+	if (!rc && s->facts.mode == ZR_MODE_TRAIN)
+		rc = zr_program_onward(s, err);
 	if (rc)
 		return rc;
 	return zr_plan_make(s, err);
@@ -687,7 +689,7 @@ void zr_setup_close(struct zr_setup *s)
 		zr_instance_destroy(&r->offload[i]);
 	zr_pool_free(f->process.pool);
 	zr_plan_free(&s->plan);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < ZR_RECORDS; i++)
 		zr_program_free(&s->programs.recorded[i]);
 	for (int i = 0; i < ZR_LOWERED; i++)
 		zr_lowered_free(&s->programs.lowered[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * step.c - which programs run: those of micro-batches, the boundary, the update unless the boundary
- * decides to skip it. Also evaluation and logits, which run the forward program.
+ * decides to skip it, perhaps within the next forward. Also evaluation and logits, which run the
+ * forward program.
  */
 #include <string.h>
 #include <time.h>
@@ -41,19 +42,46 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 					.ops = s->roles->ops };
 }
 
+/* The program of micro-batch m. */
+static int32_t program_of(const struct zr_session *s, int64_t m)
+{
+	if (!m && s->owed)
+		return ZR_S_ONWARD;
+	if (m + 1 == s->facts->batch.accumulation)
+		return ZR_S_LAST;
+	return m ? ZR_S_MICRO : ZR_S_FIRST;
+}
+
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
 	int rc = zr_count_targets(s, &s->targets, err);
 	for (int64_t m = 0; !rc && m < s->facts->batch.accumulation; m++) {
 		prepare(s, s->roles->source, ZR_SPLIT_TRAIN, zr_mesh_slot(&s->facts->mesh, m));
-		if (m + 1 == s->facts->batch.accumulation)
-			rc = zr_run_program(s, ZR_S_LAST, err);
-		else if (m)
-			rc = zr_run_program(s, ZR_S_MICRO, err);
-		else
-			rc = zr_run_program(s, ZR_S_FIRST, err);
+		rc = zr_run_program(s, program_of(s, m), err);
+		s->owed = 0;
 	}
 	return rc;
+}
+
+/* An update waits for the next forward, if there is one. */
+static int update(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_lowered *onward = &s->programs->lowered[ZR_S_ONWARD];
+	s->owed = onward->n > 0 && s->step + 1 < (int64_t)s->facts->train->steps;
+	if (s->owed)
+		return 0;
+	return zr_run_program(s, ZR_S_UPDATE, err);
+}
+
+int zr_settle(struct zr_session *s, struct zr_error *err)
+{
+	int rc = 0;
+	if (s->owed)
+		rc = zr_run_program(s, ZR_S_UPDATE, err);
+	s->owed = 0;
+	if (rc)
+		return rc;
+	return zr_writes_settle(s, err);
 }
 
 static uint64_t bytes_in(const struct zr_session *s)
@@ -93,7 +121,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	if (!rc)
 		rc = refuse_late(s, r, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
-		rc = zr_run_program(s, ZR_S_UPDATE, err);
+		rc = update(s, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
 		rc = zr_persistent_renew(s, (double)r->loss, err);
 	s->step += !rc;
@@ -113,9 +141,13 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 {
 	const struct zr_plan *p = s->plan;
 	const char *at = host_batch(s);
+	int rc = zr_settle(s, err);
+	if (rc)
+		return rc;
+
 	s->sequences = sequences;
 	prepare(s, from, ZR_SPLIT_VAL, slot);
-	int rc = zr_run_program(s, ZR_S_EVAL, err);
+	rc = zr_run_program(s, ZR_S_EVAL, err);
 	s->sequences = 0;
 	*rows = (struct zr_rows){ s->call.batch * s->call.length,
 				  (const int32_t *)(at + p->targets),

@@ -34,7 +34,7 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 	if (at)
 		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
 
-	int rc = zr_settle(s, err);
+	int rc = zr_writes_settle(s, err);
 	if (!rc)
 		rc = zr_request(s, spot, memory, bytes, write, &ticket, err);
 	if (rc)
@@ -116,7 +116,7 @@ static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	int rc = 0;
+	int rc = zr_settle(s, err);
 	s->chunk->err = err;
 	s->chunk->in = fn;
 	s->chunk->arg = arg;
@@ -215,7 +215,7 @@ static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t r
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
 {
 	const struct zr_setup_facts *f = s->facts;
-	int rc = 0;
+	int rc = zr_settle(s, err);
 	s->chunk->err = err;
 	s->chunk->out = fn;
 	s->chunk->arg = arg;

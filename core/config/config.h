@@ -28,6 +28,9 @@
  * each rank sums its micro-batches first: one reduction per step. */
 enum { ZR_REDUCE_SLOTS, ZR_REDUCE_LOCAL };
 
+/* Whether the update of a step runs inside the forward of the next one. */
+enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
+
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
 struct zr_train_opts {
 	uint64_t train_batch_size;            /* sequences per optimizer step over all ranks */
@@ -43,6 +46,7 @@ struct zr_train_opts {
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
 	double gradient_clipping;        /* global L2 norm; 0: off */
+	int32_t update_in_forward;       /* ZR_ONWARD_* */
 	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;               /* ZR_REDUCE_* */
 	uint64_t sum_group;              /* slots whose gradients are added as a tree */

@@ -9,6 +9,7 @@ static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
 static const char *const comm_types[] = {
 	"auto", [ZR_F32] = "fp32", [ZR_BF16] = "bf16", [ZR_F16] = "fp16", NULL
 };
+static const char *const onward[] = { "auto", "yes", "no", NULL };  /* ZR_ONWARD_* in order */
 static const char *const reductions[] = { "slots", "local", NULL }; /* ZR_REDUCE_* in order */
 
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
@@ -69,6 +70,12 @@ static const struct zr_opt train[] = {
 	      "computed twice. 0 is never; auto is 8388608 on disk, else 0."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "",
 	      "Largest global L2 norm of the gradient; 0 is off."),
+	ZR_OPT_ENUM(struct zr_train_opts, update_in_forward, 0, "auto", onward,
+		    "Each unit is updated inside the forward of the next step, before the first "
+		    "layer that needs it, so that its data comes and goes beside other layers: the "
+		    "same bits, and buffers of both at once. auto: where an [offload.NAME] keeps "
+		    "data on disk, or in host memory beside a GPU. Whatever looks at the weights "
+		    "between two steps, as an evaluation or a save, has them updated first."),
 };
 
 #define RUN(f, T, def, min, unit, doc)                                                             \

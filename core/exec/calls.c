@@ -98,7 +98,7 @@ int zr_take_totals(struct zr_session *s, const struct zr_call *c)
 		if (isnan(totals[i]))
 			rc = zr_err(c->err, ZR_ENUMERIC,
 				    "step %lld: what the optimizer sums over %s is not finite",
-				    (long long)s->step + 1,
+				    (long long)zr_step_running(s),
 				    s->facts->layout.tensor[i / width].decl->name);
 	}
 	return rc;

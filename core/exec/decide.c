@@ -18,7 +18,7 @@
 static int64_t programs_hash(const struct zr_setup *p)
 {
 	uint64_t h = p->facts.settings;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < ZR_RECORDS; i++)
 		h = h * 31 + p->programs.recorded[i].hash;
 	for (int i = 0; i < ZR_LOWERED; i++)
 		h = h * 31 + p->programs.lowered[i].hash;

@@ -54,6 +54,17 @@ uint32_t zr_mark_before(const struct zr_session *s, const struct zr_instr *copy)
 /* run.c: a program from its beginning to the end of all it began but late writes. */
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err);
 
+/* The step that what runs now belongs to: an update that is owed is the one before's. */
+static inline int64_t zr_step_running(const struct zr_session *s)
+{
+	const struct zr_lowered *p = s->running;
+	if (!s->owed || !p)
+		return s->step + 1;
+	if (p->id == ZR_S_UPDATE || p->instr[s->at].flags & ZR_F_UPDATE)
+		return s->step;
+	return s->step + 1;
+}
+
 /* What runs now, for people; allocates nothing. */
 void zr_running_text(const struct zr_session *s, char *out, size_t size);
 

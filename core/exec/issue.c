@@ -43,7 +43,7 @@ static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 	zr_running_text(s, doing, sizeof doing);
 	if (rc != ZR_EPEER)
 		zr_err_add(err, "; rank %d, step %lld, %s", s->facts->process.rank,
-			   (long long)s->step + 1, doing);
+			   (long long)zr_step_running(s), doing);
 	return rc;
 }
 
@@ -83,7 +83,7 @@ int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err)
 	return rc;
 }
 
-int zr_settle(struct zr_session *s, struct zr_error *err)
+int zr_writes_settle(struct zr_session *s, struct zr_error *err)
 {
 	int rc = 0;
 	for (int32_t id = 0; s->late && id < ZR_LOWERED; id++)

@@ -9,7 +9,7 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 {
 	int rc = zr_begin(s, p, n, err);
 	/* a store or comm holds no more: the oldest ends */
-	if (rc == ZR_EAGAIN && !(rc = zr_settle(s, err)))
+	if (rc == ZR_EAGAIN && !(rc = zr_writes_settle(s, err)))
 		rc = zr_begin(s, p, n, err);
 	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++)
 		if (s->bound[p->id].ticket[k] && !(rc = zr_end(s, p, k, err)))

@@ -163,7 +163,8 @@ void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_
 	}
 
 	i.kind = read ? ZR_I_READ : ZR_I_WRITE;
-	i.flags = write && from.buffer ? ZR_F_LATE : 0;
+	if (write && (from.buffer || from.region == ZR_R_STAGING))
+		i.flags = ZR_F_LATE;
 	i.blocks = 1;
 	for (int64_t k = 0; k < parts; k++)
 		emit_move(l, i, part_of(from, k, parts, bytes), part_of(to, k, parts, bytes));

@@ -60,7 +60,7 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_DEVICE  16u /* COLLECTIVE: on device memory */
 /* COLLECTIVE: an all-to-all of one exchange, with a count for each pair of ranks */
 #define ZR_F_COUNTS   512u
-#define ZR_F_UPDATE   32u  /* part of an update in the backward: its time is counted */
+#define ZR_F_UPDATE   32u  /* part of an update among layers: its time is counted */
 #define ZR_F_BACKWARD 64u  /* LAYER: its backward */
 #define ZR_F_LOGITS   128u /* LAYER: no loss, but the logits of the last row */
 /* WRITE: it may go on when its program is over, because it reads a buffer that instructions alone
@@ -171,6 +171,7 @@ enum zr_lowered_id {
 	ZR_S_BOUNDARY, /* loss, norm, non-finite numbers of all ranks */
 	ZR_S_MEET,     /* the loss of all ranks, after an evaluation */
 	ZR_S_UPDATE,
+	ZR_S_ONWARD, /* in place of an update and the next program: the one within the other */
 	ZR_S_EVAL,
 	ZR_S_VALUES, /* values that were filled in reach all who hold them */
 	ZR_LOWERED

@@ -88,7 +88,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 	l->now++;
 	if (op->kind == ZR_P_UPDATE || op->kind == ZR_P_PUBLISH) { /* perhaps of what is late */
 		zr_low_pending(l);
-		l->updates = l->last;
+		l->updates = l->last || l->record->updated;
 	}
 	if (lower && (op->kind == ZR_P_WAIT || op->kind == ZR_P_HOP))
 		lower(l, target);
@@ -98,10 +98,40 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 	l->unit = -1;
 }
 
+/* Nothing of the step before is needed any more: this one begins. */
+static void begin_step(struct zr_lowering *l)
+{
+	const int32_t op = l->op;
+
+	l->op = l->unit = -1;
+	decide(l, ZR_H_BEGIN);
+	decide(l, ZR_H_RATES);
+	l->op = op;
+}
+
+/* Within the forward, what is published is seen before others look at it, unit by unit. */
+static void go_onward(struct zr_lowering *l)
+{
+	const struct zr_pop *op = &l->record->op[l->op], *before = op - 1;
+	if (!l->record->updated || !l->op)
+		return;
+
+	int published = before->kind == ZR_P_WAIT &&
+			l->record->op[before->target].kind == ZR_P_PUBLISH;
+	if (published && l->op <= l->record->updated && op->kind != ZR_P_UPDATE)
+		zr_low_fence(l);
+	if (l->op != l->record->updated)
+		return;
+
+	zr_low_updated(l);
+	begin_step(l);
+}
+
 static void lower_ops(struct zr_lowering *l)
 {
 	for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
 		l->op = i;
+		go_onward(l);
 		if (!l->record->op[i].once)
 			lower_op(l, &l->record->op[i]);
 	}
@@ -126,12 +156,25 @@ static void micro(struct zr_lowering *l)
 {
 	if (l->last && l->record->own_sums)
 		make_sums(l);
-	if (l->store) {
-		decide(l, ZR_H_BEGIN);
-		decide(l, ZR_H_RATES);
-	}
+	if (l->store)
+		begin_step(l);
 	load_batch(l);
 	zr_low_subgroups(l);
+	lower_ops(l);
+	add_loss(l);
+}
+
+static void onward(struct zr_lowering *l)
+{
+	if (!l->record->n)
+		return;
+
+	load_batch(l);
+	zr_low_subgroups(l);
+	l->updates = 1;
+	zr_low_partial(l);
+	zr_low_whole(l);
+	l->updates = 0;
 	lower_ops(l);
 	add_loss(l);
 }
@@ -202,13 +245,14 @@ static void lower(struct zr_lowering *l, int32_t id)
 		[ZR_S_BOUNDARY] = boundary,
 		[ZR_S_MEET] = exchange_boundary,
 		[ZR_S_UPDATE] = update,
+		[ZR_S_ONWARD] = onward,
 		[ZR_S_EVAL] = eval,
 		[ZR_S_VALUES] = values,
 	};
 	int64_t before = l->f->batch.accumulation - 1; /* micro-batches before the last one */
 
-	l->last = id == ZR_S_LAST;
-	l->store = id == ZR_S_FIRST || (l->last && !before);
+	l->last = id == ZR_S_LAST || (id == ZR_S_ONWARD && !before);
+	l->store = id == ZR_S_FIRST || id == ZR_S_ONWARD || (l->last && !before);
 	if ((id != ZR_S_FIRST || before > 0) && (id != ZR_S_MICRO || before > 1))
 		make[id](l);
 }
@@ -218,7 +262,7 @@ static int make_tables(struct zr_lowering *l)
 	size_t units = (size_t)l->f->layout.n_units + 1, ops = 1, listed = 1;
 	size_t lives =
 		(size_t)(l->s->programs.train_act.n_lives + l->s->programs.eval_act.n_lives) + 1;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < ZR_RECORDS; i++) {
 		ops = zr_max(ops, (size_t)l->s->programs.recorded[i].n);
 		listed = zr_max(listed, (size_t)l->s->programs.recorded[i].n_unit);
 	}

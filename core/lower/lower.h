@@ -63,6 +63,7 @@ struct zr_lowering {
 	int32_t subgroups; /* of p->subgroup, that the record updates */
 	/* of p->subgroup: next to be computed, next to be read */
 	int32_t subgroup_next, subgroup_read;
+	int32_t subgroup_early; /* next to be read for the update of this step, in its backward */
 };
 
 /* ---- operands ---- */
@@ -170,9 +171,9 @@ zr_low_fn zr_low_reduce, zr_low_reduced;
 zr_low_part_fn zr_low_pending;
 
 /* lower_update.c, lower_whole.c. ahead: reads beside a layer; subgroups: lists those of the
- * program, makes what they need. */
+ * program, makes what they need. updated: within a forward, no more of them comes. */
 zr_low_fn zr_low_update, zr_low_ahead;
-zr_low_part_fn zr_low_subgroups, zr_low_partial, zr_low_whole;
+zr_low_part_fn zr_low_subgroups, zr_low_partial, zr_low_whole, zr_low_updated;
 
 /* Where an activation is during one of its lives. */
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);

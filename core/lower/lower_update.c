@@ -83,6 +83,18 @@ static void list_subgroups(struct zr_lowering *l)
 	}
 
 	l->subgroups = l->p->n_subgroup;
+	l->subgroup_read = (int32_t)zr_fewer(l->plan->staging.early, l->subgroups);
+}
+
+/* Those that are read in the backward for the update of this step, which has other programs. */
+static void list_early(struct zr_lowering *l)
+{
+	const struct zr_program *record = l->record;
+	l->record = &l->s->programs.recorded[ZR_PROG_ONWARD];
+	for (int32_t i = 0; i < l->record->n && l->p->n_subgroup < l->plan->staging.early; i++)
+		if (l->record->op[i].kind == ZR_P_UPDATE)
+			list_op(l, &l->record->op[i]);
+	l->record = record;
 }
 
 /* ---- the optimizer ---- */
@@ -107,13 +119,32 @@ struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
 	return near;
 }
 
+/* Within a forward it lives to the end of the update, on all ranks: see zr_low_updated(). */
+static struct zr_operand staging_of_update(struct zr_lowering *l)
+{
+	struct zr_operand o = zr_low_buffer(l, ZR_R_STAGING, l->plan->staging.bytes, ZR_PAGE);
+	zr_low_keep(l, &o);
+	return o;
+}
+
+void zr_low_updated(struct zr_lowering *l)
+{
+	zr_low_keep(l, &l->staging);
+}
+
 void zr_low_subgroups(struct zr_lowering *l)
 {
 	const struct zr_partial_plan *sums = &l->plan->partial;
+	const struct zr_program *last = &l->s->programs.recorded[ZR_PROG_LAST_MICRO];
 	int narrow = l->f->types.master != ZR_MASTER_FP32, updates = l->record->updates;
-	if (updates ||
-	    (l->p->id == ZR_S_FIRST && l->s->programs.recorded[ZR_PROG_LAST_MICRO].updates))
+	if (l->plan->staging.early)
+		l->staging = zr_mine(ZR_R_STAGING, 0, l->plan->staging.bytes);
+	else if (l->record->updated && l->plan->staging.bytes)
+		l->staging = staging_of_update(l);
+	else if (updates || (l->p->id == ZR_S_FIRST && last->updates))
 		l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->plan->staging.bytes);
+	if (!updates && l->last)
+		list_early(l);
 	if (!updates)
 		return;
 
@@ -183,7 +214,7 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 /* In the backward a sub-group can be read ahead if its gradient is not among what is read. */
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	if (l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD))
+	if (l->record->id != ZR_PROG_LAST_MICRO || !zr_datum_staged(l->s, unit, ZR_D_GRAD))
 		return l->subgroups;
 	return end;
 }
@@ -194,17 +225,33 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 	return (int32_t)zr_fewer(last, most);
 }
 
-/* In the forward as late as it goes, one per layer: writes of the step before leave the sets. Where
- * reads need not wait for that, all at once. */
+/* For an update that begins when all gradients are complete: evenly over the backward. */
+static void read_early(struct zr_lowering *l, int32_t use)
+{
+	const struct zr_schedule *uses = &l->s->programs.train_uses;
+	int64_t most = zr_fewer(l->plan->staging.early, l->p->n_subgroup), first = 0;
+	while (first < uses->n && uses->use[first].phase == ZR_FORWARD)
+		first++;
+	if (!l->last || use < first)
+		return;
+
+	int64_t due = most * (use - first + 1) / (uses->n - first);
+	for (; l->subgroup_early < due; l->subgroup_early++)
+		zr_low_pass(l, &l->p->subgroup[l->subgroup_early], 0);
+}
+
+/* Of an update in the backward, in the forward as late as it goes, one per layer: writes of the
+ * step before leave the sets. Where reads need not wait for that, all at once. */
 void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_schedule *uses = &l->s->programs.train_uses;
 	const struct zr_staging *g = &l->plan->staging;
 	int32_t last = l->subgroup_next + g->ahead, i = op->use + 1;
-	int late = g->ahead + 1 < g->sets && !l->work_grad.buffer;
+	int late = g->ahead + 1 < g->sets && !l->work_grad.buffer && !l->record->updated;
 	for (; late && last >= 0 && i < uses->n && uses->use[i].phase == ZR_FORWARD; i++)
 		last--;
-	if (!l->last || l->subgroup_next == l->subgroups)
+	read_early(l, op->use);
+	if (!l->record->updates || l->subgroup_next == l->subgroups)
 		return;
 
 	int32_t end = readable(l, l->p->subgroup[l->subgroup_next].unit, 0);

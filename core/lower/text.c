@@ -7,9 +7,9 @@
 #include "core/setup.h"
 
 const char *const zr_lowered_name[ZR_LOWERED] = {
-	[ZR_S_FIRST] = "first micro", [ZR_S_MICRO] = "micro",   [ZR_S_LAST] = "last micro",
-	[ZR_S_BOUNDARY] = "boundary", [ZR_S_MEET] = "meet",     [ZR_S_UPDATE] = "update",
-	[ZR_S_EVAL] = "eval",         [ZR_S_VALUES] = "values",
+	[ZR_S_FIRST] = "first micro",          [ZR_S_MICRO] = "micro", [ZR_S_LAST] = "last micro",
+	[ZR_S_BOUNDARY] = "boundary",          [ZR_S_MEET] = "meet",   [ZR_S_UPDATE] = "update",
+	[ZR_S_ONWARD] = "update, first micro", [ZR_S_EVAL] = "eval",   [ZR_S_VALUES] = "values",
 };
 
 const char *const zr_instr_name[ZR_I_KINDS] = {
@@ -38,6 +38,7 @@ const struct zr_program *zr_record_of(const struct zr_setup_programs *p, int32_t
 		[ZR_S_BOUNDARY] = -1,
 		[ZR_S_MEET] = -1,
 		[ZR_S_UPDATE] = ZR_PROG_UPDATE,
+		[ZR_S_ONWARD] = ZR_PROG_ONWARD,
 		[ZR_S_EVAL] = ZR_PROG_EVAL,
 		[ZR_S_VALUES] = ZR_PROG_UPDATE,
 	};
@@ -59,6 +60,7 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 	case ZR_S_MEET:
 		return "exchange of loss and norm";
 	case ZR_S_UPDATE:
+	case ZR_S_ONWARD:
 		return "update";
 	case ZR_S_VALUES:
 		return "publish";

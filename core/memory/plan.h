@@ -118,12 +118,13 @@ struct zr_block_run {
 
 /* Sets of buffers for sub-groups whose data is out of reach of what updates it. */
 struct zr_staging {
-	int64_t blocks; /* a sub-group has at most */
-	uint64_t ranks; /* over which any unit's state is split, at most */
-	int32_t sets;
+	int64_t blocks;            /* a sub-group has at most */
+	uint64_t ranks;            /* over which any unit's state is split, at most */
+	int32_t sets, least;       /* least: without which nothing is beside another */
 	int32_t ahead;             /* sub-groups read before their turn */
+	int32_t early;             /* and of those before the update begins, in the backward */
 	int32_t n_data;            /* kinds */
-	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
+	uint64_t set_bytes, bytes; /* of one set; of all of them */
 };
 #define ZR_CHUNK     64
 #define ZR_HOST_COMM (8u << 20) /* most bytes of ZR_R_HOST_COMM, for up to 65,536 ranks */

@@ -26,7 +26,7 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 	return (uint64_t)most;
 }
 
-/* With which the disk works between updates in the backward. All ranks choose alike. */
+/* With which the disk works between updates among layers. All ranks choose alike. */
 static int sets_of_layers(const struct zr_setup_facts *f, const struct zr_staging *g)
 {
 	int64_t group = g->blocks * ZR_BLOCK * (int64_t)g->ranks;
@@ -35,6 +35,33 @@ static int sets_of_layers(const struct zr_setup_facts *f, const struct zr_stagin
 	int64_t sets = 3 * ((f->typical_unit + group - 1) / group);
 	for (int i = 0; i < 3; i++)
 		sets = zr_fewer(sets, most[i]);
+	return (int)sets;
+}
+
+/* What a rank has in host memory for the whole run. */
+static uint64_t kept_in_memory(const struct zr_setup *s)
+{
+	uint64_t bytes = 0;
+	for (int i = 0; i < ZR_R_COUNT; i++) {
+		const struct zr_region *r = &s->plan.region[i];
+		const int device = r->store == ZR_STORE_DEVICE && !s->facts.device_info.unified;
+		if (r->store <= ZR_STORE_HOST && !device)
+			bytes += r->bytes;
+	}
+	return bytes;
+}
+
+/* Sets beside the fewest, where layers are computed between the updates of units. Within the next
+ * forward, which nobody asked for, they take a quarter of what memory has anyway, at most. */
+static int more_sets(const struct zr_setup *s, const struct zr_staging *g)
+{
+	const struct zr_setup_programs *p = &s->programs;
+	if (!p->recorded[ZR_PROG_LAST_MICRO].updates && !p->recorded[ZR_PROG_ONWARD].updates)
+		return 0;
+
+	int64_t sets = sets_of_layers(&s->facts, g);
+	if (p->recorded[ZR_PROG_ONWARD].updates)
+		sets = zr_fewer(sets, (int64_t)(kept_in_memory(s) / 4 / g->set_bytes));
 	return (int)sets;
 }
 
@@ -55,8 +82,9 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 	}
 
 	int least = 1 + read + write;
-	if (!buffers && read && g->set_bytes && s->programs.recorded[ZR_PROG_LAST_MICRO].updates)
-		buffers = least + sets_of_layers(&s->facts, g);
+	if (!buffers && read && g->set_bytes)
+		buffers = least + more_sets(s, g);
+	g->least = least;
 	g->sets = 1;
 	if (g->set_bytes && buffers > least)
 		g->sets = buffers;
@@ -90,6 +118,21 @@ static int size_sets(const struct zr_setup *s, struct zr_staging *g)
 	return copies;
 }
 
+/* Whether an update within the forward may begin with data that came beside the backward: not with
+ * sums on disk, which are not complete yet, nor behind sums over parameters, which read all, or
+ * matrices, which pass through the same buffers; nor in the fewest buffers, which share memory with
+ * activations. */
+static int reads_early(const struct zr_setup *s)
+{
+	const struct zr_staging *g = &s->plan.staging;
+	int waits = s->plan.partial.width > 0 || g->sets <= g->least;
+	for (int32_t i = 0; i < s->roles.n_optimizers; i++)
+		waits |= zr_is_whole(&s->roles.optimizer[i]);
+	for (int32_t u = 0; u < s->facts.layout.n_units; u++)
+		waits |= zr_datum_staged(s, u, ZR_D_GRAD);
+	return s->programs.recorded[ZR_PROG_ONWARD].updates && !waits;
+}
+
 void zr_staging_size(const struct zr_setup *s, struct zr_plan *p)
 {
 	const struct zr_program *backward = &s->programs.recorded[ZR_PROG_LAST_MICRO];
@@ -99,6 +142,12 @@ void zr_staging_size(const struct zr_setup *s, struct zr_plan *p)
 	g->blocks = (int64_t)zr_max(subgroup_blocks(p, backward), subgroup_blocks(p, update));
 	pipeline(s, g, size_sets(s, g));
 	g->bytes = g->set_bytes * (uint64_t)g->sets;
+
+	/* what is read in one program for another one has a place of its own */
+	if (reads_early(s)) {
+		g->early = g->ahead;
+		p->region[ZR_R_STAGING].bytes = g->bytes;
+	}
 
 	/* sums on disk have two buffers of it */
 	if (backward->updates && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)

@@ -166,7 +166,7 @@ static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 			.src = x + g->off,
 			.dst = (uint16_t *)m->lowp + g->off,
 			.rng = { .seed = (uint64_t)s->facts->train->seed,
-				 .step = (uint64_t)s->step,
+				 .step = (uint64_t)(s->step - s->owed),
 				 .slot = (uint32_t)g->param,
 				 .site = UINT32_MAX - 1 }
 		};

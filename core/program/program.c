@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
+const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval", "onward" };
 const char *const zr_pop_name[] = { "layer",   "gather", "drop",  "reduce", "update",
 				    "publish", "wait",   "spill", "fetch",  "hop" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };

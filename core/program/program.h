@@ -52,6 +52,8 @@ struct zr_program {
 	int32_t *unit;
 	int updates;  /* 1: it updates units: update, or last_micro of some stages */
 	int own_sums; /* 1: sums of gradients begin and end in this program */
+	/* the operation before which the update of the step before is over, 0: it is not in here */
+	int32_t updated;
 	uint64_t hash;
 };
 
@@ -59,6 +61,15 @@ struct zr_program {
  * reduces, updates or publishes not exactly once: with the point and the unit. [main] */
 int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, struct zr_error *err);
 void zr_program_free(struct zr_program *p);
+
+/* What core makes of recorded programs, beside ZR_PROG_*: the update, and within it the first
+ * micro-batch of the next step. */
+#define ZR_PROG_ONWARD (ZR_PROG_EVAL + 1)
+#define ZR_RECORDS     (ZR_PROG_ONWARD + 1)
+
+/* onward.c: that program, of all others, where [train] update_in_forward and the stage leave the
+ * update to it; else it stays empty. [main] */
+int zr_program_onward(struct zr_setup *s, struct zr_error *err);
 
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];

@@ -48,6 +48,9 @@ int zr_rec_wait(struct recorder *r, int32_t target);
 int zr_rec_wait_gather(struct recorder *r, int32_t unit);
 int zr_rec_wait_reduce(struct recorder *r);
 
+/* Bytes that this rank receives when a unit is published. */
+uint64_t zr_published_bytes(const struct zr_setup_facts *f, int32_t unit);
+
 /* The next operation under way from operation i on, r->p->n: none. */
 int32_t zr_rec_under_way(struct recorder *r, int32_t i);
 

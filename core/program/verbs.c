@@ -341,6 +341,14 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 			   n);
 }
 
+uint64_t zr_published_bytes(const struct zr_setup_facts *f, int32_t unit)
+{
+	const struct zr_groups *g = &f->groups[unit];
+	if (g->param == g->state)
+		return 0;
+	return received(f, unit, g->state, zr_unit_block(f, unit));
+}
+
 /* Units that are frozen are published when they have got their values, and then no more. */
 static int publish(struct recorder *r, const int32_t *units, int32_t n, int once)
 {
@@ -348,12 +356,11 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t u = units[i];
-		const struct zr_groups *g = &r->f->groups[u];
 		zr_rec_must(r, &rc, r->values[u] != PUBLISHED, "is published twice", u);
 		zr_rec_must(r, &rc, r->values[u] == UPDATED, "is published before its update", u);
 		r->values[u] = PUBLISHED;
-		if (g->param != g->state && !once)
-			op.bytes += received(r->f, u, g->state, zr_unit_block(r->f, u));
+		if (!once)
+			op.bytes += zr_published_bytes(r->f, u);
 	}
 
 	if (rc || !n)

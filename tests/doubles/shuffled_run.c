@@ -94,7 +94,7 @@ static int begin_now(struct shuffle *h, int32_t i)
 			rc = zr_end_late(h->s, p->wait[k].late, h->err);
 	if (!rc)
 		rc = zr_begin(h->s, p, i, h->err);
-	if (rc == ZR_EAGAIN && !(rc = zr_settle(h->s, h->err)))
+	if (rc == ZR_EAGAIN && !(rc = zr_writes_settle(h->s, h->err)))
 		rc = zr_begin(h->s, p, i, h->err);
 	release(h, i, 1);
 	return rc;

@@ -66,26 +66,36 @@ orders 'frozen tensors' -o 'train.freeze=h.0.* wpe*'
 # training whose optimizer is on disk each 29th is left out, with CUTS=full each. (Elsewhere what is read too early may be
 # the right bytes all the same: those of the micro-batch before.)
 setup='fp32 fp32 nvme none none stage2 1 keep tiny auto 1'
-ZEROTH=$zeroth
-one=$(digest $setup)
-mapfile -t count < <("$zeroth" plan "$scratch/run/config.ini" --program | sed -n 's/^program .*: .* \([0-9]*\) dependencies.*/\1/p')
-ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
-cut_away() { # whether some order without dependency $2 of program $1 gives other bits
+one=
+cut_away() { # cut_away PROGRAM DEPENDENCY OPTION...: whether some order without it gives other bits
 	local order
 	for order in 1 2 3 4 5 6 7 8; do
-		[ "$(CUT=$1:$2 SHUFFLE=$order digest $setup)" = "$one" ] || return 0
+		[ "$(CUT=$1:$2 SHUFFLE=$order digest $setup "${@:3}")" = "$one" ] || return 0
 	done
 	return 1
 }
 at=0 cuts=0 same=
-program=(0 1 2 3 5) # as they are numbered: one rank meets no others
-for i in 0 1 2 3 4; do
-	for ((k = 0; k < count[i]; k++)); do
-		[ "${CUTS:-}" = full ] || [ $((at++ % 29)) = 0 ] || continue
-		cuts=$((cuts + 1))
-		cut_away "${program[i]}" "$k" || same="$same ${program[i]}:$k"
-	done
-done
+cut_programs() { # cut_programs "NAME=NUMBER..." OPTION...: as they are called in a plan, and numbered
+	local name=$1 program k n
+	ZEROTH=$zeroth
+	one=$(digest $setup "${@:2}")
+	"$zeroth" plan "$scratch/run/config.ini" --program > "$scratch/program"
+	ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
+	while IFS='=' read -r name program; do
+		n=$(sed -n "s/^program $name: .* \\([0-9]*\\) dependencies.*/\\1/p" "$scratch/program")
+		for ((k = 0; k < ${n:-0}; k++)); do
+			[ "${CUTS:-}" = full ] || [ $((at++ % 29)) = 0 ] || continue
+			cuts=$((cuts + 1))
+			cut_away "$program" "$k" "${@:2}" || same="$same $program:$k"
+		done
+	done <<<"$1"
+}
+cut_programs 'first micro=0
+micro=1
+last micro=2
+boundary=3
+update=5' -o train.update_in_forward=no
+cut_programs 'update, first micro=6'
 ok "dependencies are left out ($cuts)" test "$cuts" -gt 10
 is 'each of them changes bits' "$same" ''
 ZEROTH=$zeroth

@@ -19,18 +19,22 @@ const char *zr_forecast_queue_name(int queue)
 }
 
 /* How often a program runs in a step. */
-static double runs(const struct zr_setup_facts *f, int id)
+static double runs(const struct zr_setup *s, int id)
 {
-	const int64_t micro = f->batch.accumulation;
+	const int64_t micro = s->facts.batch.accumulation;
+	const int onward = s->programs.lowered[ZR_S_ONWARD].n > 0;
 
 	switch (id) {
 	case ZR_S_FIRST:
-		return micro > 1;
+		return micro > 1 && !onward;
 	case ZR_S_MICRO:
 		return micro > 2 ? (double)(micro - 2) : 0;
 	case ZR_S_LAST:
-	case ZR_S_BOUNDARY:
+		return micro > 1 || !onward;
 	case ZR_S_UPDATE:
+		return !onward;
+	case ZR_S_ONWARD:
+	case ZR_S_BOUNDARY:
 		return 1;
 	default:
 		return 0;
@@ -53,7 +57,7 @@ static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
 		   struct zr_forecast *out, struct zr_error *err)
 {
 	const struct zr_lowered *p = &s->programs.lowered[id];
-	const double times = runs(&s->facts, id);
+	const double times = runs(s, id);
 	struct zr_forecast f = { 0 };
 
 	if (!(times > 0) || !p->n)
