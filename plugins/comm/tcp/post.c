@@ -201,8 +201,9 @@ int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	if (tc_adds(op->kind))
 		p->pieces = tc_count_pieces(g, p);
 	p->big = is_big(op);
-	copy_own(g, p);
-	return start(c, p, out);
+	rc = start(c, p, out);
+	copy_own(g, p); /* while what was sent is on its way */
+	return rc;
 }
 
 /* ---- exchanges ------------------------------------------------------------------- */
