@@ -5,7 +5,7 @@
  *
  *   way               zr_low_reduce         zr_low_reduced                   zr_low_pending
  *   one rank          adds
- *   one, by host      to the host                                            adds
+ *   one, by host      rounds, to the host                                    adds
  *   peers             fence                 adds in place, fence
  *   others            exchange              adds, shares sums
  *   others, by node   exchange in the node  joins, exchange of nodes         adds, shares sums
@@ -67,10 +67,13 @@ static int contributions(const struct zr_lowering *l)
 	return l->plan->scatter ? 1 : l->f->process.world / l->f->node_sum;
 }
 
-/* The type in which they come: in place, and of this rank alone, as layers left them. */
+/* The type in which they come. As layers left them: in place, in parts, and where nobody sends. */
 static int32_t contribution_type(const struct zr_lowering *l)
 {
-	return l->f->peers || alone(l) ? ZR_F32 : l->f->types.comm_dtype;
+	int goes = by_host(l) && !l->slice.per;
+	if (l->f->peers || (alone(l) && !goes))
+		return ZR_F32;
+	return l->f->types.comm_dtype;
 }
 
 /* What layers left of a unit's gradient, without the padding. */
@@ -630,6 +633,8 @@ static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i
 	struct zr_operand *from = &l->from[op->first + i];
 	if (alone(l)) {
 		*from = gradient(l, u);
+		if (by_host(l))
+			*from = narrow(l, *from, from->bytes, 0);
 		*x = (struct zr_sent_received){ zr_none(), *from };
 		return;
 	}
