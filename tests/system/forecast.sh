@@ -18,6 +18,13 @@ like 'and what binds it' "$card" 'bound by compute; dependencies alone'
 offloaded=$("$ZEROTH" plan --card H100 --no-compare tiny.ini -o offload.optimizer.plugin=cpu)
 like 'a card copies gradients out' "$offloaded" '^  copy out  +[0-9.]+ [mu]?s '
 like 'while it copies parameters in' "$offloaded" '^  copy in  +[0-9.]+ [mu]?s '
+# The first parameters come before anything is computed, the last gradient goes after all is.
+json=$("$ZEROTH" plan --card H100 --no-compare --json tiny.ini -o model.width=768 -o model.heads=12 -o model.layers=1 \
+	-o zero.plugin=stage3 -o offload.param.plugin=cpu -o offload.optimizer.plugin=cpu -o train.update_in_forward=no \
+	-o train.train_batch_size=1 | tr ',{}' '\n\n\n')
+whole=$(field critical_path <<< "$json") compute=$(field compute <<< "$json") update=$(field update <<< "$json")
+ok "what is computed waits for parameters: $whole s, not $compute and $update for the update" \
+	awk "BEGIN { exit !($whole > $compute + $update) }"
 like 'with an adapter, too' "$("$ZEROTH" plan --card H100 tiny.ini -o adapter.plugin=lora)" 'bound by compute'
 like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --card Voodoo tiny.ini 2>&1)" \
 	'card Voodoo: not known; known are B200, '

@@ -90,6 +90,8 @@ int zr_forecast_make(struct zr_setup *s, const struct zr_rates *rates, struct zr
 
 	*out = (struct zr_forecast){ 0 };
 	for (int id = 0; !rc && id < ZR_LOWERED; id++)
+		rc = zr_order(s, &s->programs.lowered[id], err);
+	for (int id = 0; !rc && id < ZR_LOWERED; id++)
 		rc = program(s, rates, id, out, err);
 	out->received = zr_traffic_received(s);
 	for (int q = 0; q < ZR_FORECAST_QUEUES; q++)
