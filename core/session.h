@@ -97,10 +97,14 @@ struct zr_session {
 };
 
 struct zr_step_result {
-	float loss;        /* mean over the tokens of the step */
-	double aux_loss;   /* mean over the micro-batches of the step, 0: the model has none */
-	double grad_norm;  /* global L2 norm of the mean gradient, before clipping */
-	double lr;         /* of [optimizer] itself */
+	float loss;       /* mean over the tokens of the step */
+	double aux_loss;  /* mean over the micro-batches of the step, 0: the model has none */
+	double grad_norm; /* global L2 norm of the mean gradient, before clipping */
+	double lr;        /* of [optimizer] itself */
+	/* with [train] qk_clip: the largest score of any head, 0: none was above it; how many query
+	 * heads the update scales down */
+	double max_score;
+	int64_t clipped_heads;
 	double scale;      /* loss scale the step was computed with */
 	double next_scale; /* of the next step */
 	int32_t action;    /* ZR_STEP_* */

@@ -11,6 +11,7 @@
 
 #include "core/config/options.h"
 #include "core/model/declared.h"
+#include "core/update/clip.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -607,6 +608,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = size_units(f, err);
 	if (!rc)
 		rc = zr_frozen_find(s, err);
+	if (!rc)
+		rc = zr_clip_check(s, err);
 	if (!rc)
 		rc = start_policies(s, err);
 	if (!rc && f->mode != ZR_MODE_SAMPLE)

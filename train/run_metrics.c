@@ -57,6 +57,10 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 	n += of_evals(s, m + n);
 	m[n++] = (struct zr_metric){ "lr", r->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", r->grad_norm };
+	if (s->setup->facts.train->qk_clip) {
+		m[n++] = (struct zr_metric){ "max_score", r->max_score };
+		m[n++] = (struct zr_metric){ "clipped_heads", (double)r->clipped_heads };
+	}
 	if (s->setup->facts.types.scaled)
 		m[n++] = (struct zr_metric){ "loss_scale", r->scale };
 	m[n++] = (struct zr_metric){ "tokens_per_s", s->pace->tokens_per_s };

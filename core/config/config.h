@@ -45,7 +45,9 @@ struct zr_train_opts {
 	uint64_t patience;                    /* evaluations without improvement; 0: any number */
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
-	double gradient_clipping;        /* global L2 norm; 0: off */
+	double gradient_clipping; /* global L2 norm; 0: off */
+	uint8_t qk_clip;
+	double qk_clip_threshold, qk_clip_alpha;
 	int32_t update_in_forward;       /* ZR_ONWARD_* */
 	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;               /* ZR_REDUCE_* */

@@ -70,6 +70,18 @@ static const struct zr_opt train[] = {
 	      "computed twice. 0 is never; auto is 8388608 on disk, else 0."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "",
 	      "Largest global L2 norm of the gradient; 0 is off."),
+	TRAIN(qk_clip, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, "",
+	      "QK-Clip (Kimi K2), with any optimizer: after an update, the weights and biases that "
+	      "make the queries and keys of a head are scaled down if the largest score of the "
+	      "step, the product of a query and a key with its factor and before a soft cap, was "
+	      "above qk_clip_threshold. Query heads that share a key head are scaled alike, by the "
+	      "largest of their scores. Not for models with norms of queries and keys, which undo "
+	      "it, nor where these weights are frozen, as beside [adapter]."),
+	ZR_OPT(struct zr_train_opts, qk_clip_threshold, ZR_T_F64, ZR_O_NUMERIC, "100", 1e-6, 1e30,
+	       "", "What qk_clip lets scores grow to: tau."),
+	ZR_OPT(struct zr_train_opts, qk_clip_alpha, ZR_T_F64, ZR_O_NUMERIC, "0.5", 0, 1, "",
+	       "With qk_clip, eta being qk_clip_threshold divided by the score: queries are scaled "
+	       "by eta to this power, keys by eta to the rest of 1."),
 	ZR_OPT_ENUM(struct zr_train_opts, update_in_forward, 0, "auto", onward,
 		    "Each unit is updated inside the forward of the next step, before the first "
 		    "layer that needs it, so that its data comes and goes beside other layers: the "

@@ -4,6 +4,7 @@
  * parameters.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/base/numbers.h"
 #include "core/exec/exec.h"
@@ -80,6 +81,27 @@ int zr_add_sums(struct zr_session *s, const struct zr_call *c)
 		sums[i] = (struct zr_exact){ 0 };
 		for (int r = 0; r < s->facts->process.world; r++)
 			zr_exact_merge(&sums[i], &arrived[r * c->i->blocks + i]);
+	}
+	return 0;
+}
+
+int zr_begin_scores(struct zr_session *s, const struct zr_call *c)
+{
+	(void)s;
+	memset(c->at[ZR_O_UNSEEN_SCORES], 0, c->o[ZR_O_UNSEEN_SCORES].bytes);
+	return 0;
+}
+
+/* The largest scores of this rank become those of all. */
+int zr_merge_scores(struct zr_session *s, const struct zr_call *c)
+{
+	const float *arrived = (const float *)(void *)c->at[ZR_O_SCORES_ALL];
+	float *merged = (float *)(void *)c->at[ZR_O_SCORES_MERGED];
+
+	for (int64_t i = 0; i < c->i->blocks * s->facts->process.world; i++) {
+		float *largest = &merged[i % c->i->blocks];
+		if (arrived[i] > *largest)
+			*largest = arrived[i];
 	}
 	return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "core/base/numbers.h"
 #include "core/exec/exec.h"
+#include "core/update/clip.h"
 #include "core/update/update.h"
 
 /* ---- layers ---- */
@@ -104,6 +105,8 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
 	call->persistent = s->persistent;
+	call->max_scores =
+		(float *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_SCORES, layer->n_units)];
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
 
@@ -279,9 +282,13 @@ int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 				 .sums = (double *)c->at[ZR_O_OPTIMIZE_SUMS],
 				 .state = c->at + ZR_O_OPTIMIZE_STATE,
 				 .err = c->err };
-	if (c->i->kind == ZR_I_OPTIMIZE)
-		return zr_step_subgroup(s, &d);
-	return zr_partial_subgroup(s, &d);
+	if (c->i->kind == ZR_I_PARTIAL)
+		return zr_partial_subgroup(s, &d);
+
+	int rc = zr_step_subgroup(s, &d);
+	if (rc)
+		return rc;
+	return zr_clip_subgroup(s, &d);
 }
 
 int zr_begin_master(struct zr_session *s, const struct zr_call *c)
@@ -299,6 +306,10 @@ int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 	int32_t group = s->roles->group_of[c->i->number];
 	const struct zr_scalars *scalars = (const struct zr_scalars *)c->at[ZR_O_WHOLE_SCALARS];
 	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i), scalars);
-	return zr_step_whole(s, c->i->number, &step, c->at[ZR_O_WHOLE_MATRIX],
-			     c->at[ZR_O_WHOLE_WORK], c->err);
+	char *matrix = c->at[ZR_O_WHOLE_MATRIX];
+	int rc = zr_step_whole(s, c->i->number, &step, matrix, c->at[ZR_O_WHOLE_WORK], c->err);
+	if (rc)
+		return rc;
+	return zr_clip_whole(s, ops_of(s, c->i), c->i->number, (float *)(void *)matrix, scalars,
+			     c->err);
 }

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "core/exec/exec.h"
+#include "core/update/clip.h"
 
 /* All programs and settings in one number, which every rank must agree on. */
 static int64_t programs_hash(const struct zr_setup *p)
@@ -140,6 +141,7 @@ int zr_decide(struct zr_session *s, const struct zr_call *c)
 	int rc = ask_precision(s, r, c->err);
 	clip(d, r->grad_norm, s->facts->train->gradient_clipping);
 	set_scalars(s);
+	zr_clip_decide(s, r);
 	s->applied += !rc && r->action == ZR_STEP_APPLY;
 	return rc;
 }

@@ -48,11 +48,46 @@ static struct zr_operand said(const struct zr_lowering *l)
 static void decide(struct zr_lowering *l, int32_t call)
 {
 	const struct zr_plan *p = l->plan;
-	uint64_t scalars = (uint64_t)l->s->roles.n_param_groups * sizeof(struct zr_scalars);
 	zr_low_host(l, call);
 	zr_low_operand(l, ZR_O_DECIDE_DECIDED,
-		       zr_mine(ZR_R_HOST, p->decided, p->scalars + scalars - p->decided),
+		       zr_mine(ZR_R_HOST, p->decided, p->scalars + p->scalars_bytes - p->decided),
 		       ZR_READS | ZR_WRITES);
+	if (p->clip.layer && call == ZR_H_DECIDE)
+		zr_low_arg(l, zr_low_host_scores(l), ZR_READS);
+}
+
+/* The largest scores go to the device, or come back, where it cannot write to host memory. */
+static void move_scores(struct zr_lowering *l, int back)
+{
+	const struct zr_operand host = zr_low_host_scores(l), device = zr_low_scores(l);
+
+	if (!l->plan->clip.layer || device.region == host.region)
+		return;
+	if (back)
+		zr_low_move(l, device, host);
+	else
+		zr_low_move(l, host, device);
+}
+
+/* Before the first forward of a step. */
+static void begin_scores(struct zr_lowering *l)
+{
+	if (!l->plan->clip.layer)
+		return;
+
+	zr_low_host(l, ZR_H_UNSEEN);
+	zr_low_operand(l, ZR_O_UNSEEN_SCORES, zr_low_host_scores(l), ZR_WRITES);
+	move_scores(l, 0);
+}
+
+/* Those of all ranks. */
+static void meet_scores(struct zr_lowering *l)
+{
+	const struct zr_clip_plan *p = &l->plan->clip;
+
+	move_scores(l, 1);
+	if (p->layer)
+		zr_low_merge(l, zr_low_host_scores(l), p->arrived, ZR_H_SCORES, p->scores);
 }
 
 static void add_loss(struct zr_lowering *l)
@@ -156,8 +191,10 @@ static void micro(struct zr_lowering *l)
 {
 	if (l->last && l->record->own_sums)
 		make_sums(l);
-	if (l->store)
+	if (l->store) {
 		begin_step(l);
+		begin_scores(l);
+	}
 	load_batch(l);
 	zr_low_subgroups(l);
 	lower_ops(l);
@@ -169,6 +206,7 @@ static void onward(struct zr_lowering *l)
 	if (!l->record->n)
 		return;
 
+	begin_scores(l);
 	load_batch(l);
 	zr_low_subgroups(l);
 	l->updates = 1;
@@ -199,6 +237,7 @@ static void boundary(struct zr_lowering *l)
 	zr_low_operand(l, ZR_O_MEASURE_COUNTS, counts, ZR_READS);
 	zr_low_operand(l, ZR_O_MEASURE_SAID, said(l), ZR_READS | ZR_WRITES);
 	exchange_boundary(l);
+	meet_scores(l);
 	decide(l, ZR_H_DECIDE);
 }
 

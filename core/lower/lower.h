@@ -104,6 +104,20 @@ static inline struct zr_operand zr_none(void)
 	return zr_mine(-1, 0, 0);
 }
 
+/* The largest scores of all heads in host memory, and where forwards raise them. */
+static inline struct zr_operand zr_low_host_scores(const struct zr_lowering *l)
+{
+	const struct zr_clip_plan *p = &l->plan->clip;
+	return zr_mine(ZR_R_HOST, p->largest, (uint64_t)p->scores * sizeof(float));
+}
+
+static inline struct zr_operand zr_low_scores(const struct zr_lowering *l)
+{
+	if (l->f->device_info.host_ops)
+		return zr_low_host_scores(l);
+	return zr_mine(ZR_R_SCORES, 0, (uint64_t)l->plan->clip.scores * sizeof(float));
+}
+
 /* ---- emit.c: instructions ---- */
 
 /* Who computes on what is in a region. */

@@ -119,6 +119,19 @@ static uint16_t layer_flags(const struct zr_lowering *l, const struct layer *c)
 	return 0;
 }
 
+/* Where the forward of a micro-batch gives the largest scores of its heads, if they are wanted. */
+static struct zr_operand scores_of(const struct zr_lowering *l, const struct zr_use *use)
+{
+	const struct zr_clip_plan *p = &l->plan->clip;
+	const uint64_t one = sizeof(float);
+
+	if (!p->layer || use->phase != ZR_FORWARD || l->record->id == ZR_PROG_EVAL ||
+	    !p->layer[use->layer].heads)
+		return zr_none();
+	return zr_operand_part(zr_low_scores(l), (uint64_t)p->layer[use->layer].score * one,
+			       (uint64_t)p->layer[use->layer].heads * one);
+}
+
 static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_plan *p = l->plan;
@@ -138,6 +151,8 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 
 	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_BATCH, use->n_units),
 		       zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_SCORES, use->n_units), scores_of(l, use),
+		       ZR_READS | ZR_WRITES);
 	if (c->loss)
 		zr_low_arg(l, zr_operand_part(l->batch, p->loss_rows, end - p->loss_rows),
 			   ZR_WRITES);

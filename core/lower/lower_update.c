@@ -111,7 +111,7 @@ static struct zr_operand table(struct zr_lowering *l, int region, uint64_t at, u
 
 struct zr_operand zr_low_scalars(struct zr_lowering *l, int region)
 {
-	uint64_t bytes = (uint64_t)l->s->roles.n_param_groups * sizeof(struct zr_scalars);
+	uint64_t bytes = l->plan->scalars_bytes;
 	struct zr_operand host = zr_mine(ZR_R_HOST, l->plan->scalars, bytes),
 			  near = table(l, region, host.at, bytes);
 	if (near.buffer)

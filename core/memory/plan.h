@@ -53,7 +53,8 @@ enum zr_store {
 	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */       \
 	R(CACHE, "key-value cache")   /* what layers keep of the tokens before, when sampling */   \
 	R(WHOLE, "whole matrices")    /* a matrix, its work memory */                              \
-	R(PERSISTENT, "persistent numbers") /* of tensors, all of them on every rank */
+	R(PERSISTENT, "persistent numbers") /* of tensors, all of them on every rank */            \
+	R(SCORES, "largest scores")         /* of heads, where only the device can write */
 
 #define ZR_REGION_ID(id, what) ZR_R_##id,
 enum zr_region_id { ZR_REGIONS(ZR_REGION_ID) ZR_R_COUNT };
@@ -148,6 +149,22 @@ struct zr_whole_plan {
 	uint64_t work_bytes;
 };
 
+/* Heads of a layer whose scores [train] qk_clip bounds, 0: none. Where its first largest score is
+ * among those of all layers; where its first factor is, of its queries, which those of its keys
+ * follow. */
+struct zr_clip_layer {
+	int32_t heads, kv_heads;
+	int64_t score, factor;
+};
+
+struct zr_clip_plan {
+	struct zr_clip_layer *layer; /* [n_layers]; NULL: no scores are bounded */
+	int64_t scores, factors;     /* of all layers; of scores an even number */
+	/* bytes from the start of ZR_R_HOST: the largest scores, of this rank and then of all; what
+	 * ranks exchange. From that of struct zr_plan's scalars: the factors. */
+	uint64_t largest, arrived, factor;
+};
+
 struct zr_plan {
 	struct zr_region region[ZR_R_COUNT];
 	uint64_t arena[2]; /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
@@ -181,6 +198,8 @@ struct zr_plan {
 	/* likewise: a struct zr_boundary of each rank; a struct zr_decided; a struct zr_scalars for
 	 * each parameter group */
 	uint64_t exchange, decided, scalars;
+	uint64_t scalars_bytes; /* with what follows them */
+	struct zr_clip_plan clip;
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;
 };

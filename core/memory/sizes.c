@@ -12,6 +12,7 @@
 #include "core/exec/boundary.h"
 #include "core/memory/subgroup.h"
 #include "core/setup.h"
+#include "core/update/clip.h"
 
 static struct zr_spot take(struct zr_plan *p, int region, int64_t blocks, int32_t dtype)
 {
@@ -116,6 +117,16 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		place_gradient(f, p, unit, s->programs.recorded[ZR_PROG_LAST_MICRO].own_sums);
 }
 
+static void place_scores(const struct zr_setup *s, struct zr_plan *p, uint64_t *end)
+{
+	const uint64_t bytes = (uint64_t)p->clip.scores * sizeof(float);
+
+	p->clip.largest = zr_room(end, bytes);
+	p->clip.arrived = zr_room(end, bytes * (uint64_t)s->facts.process.world);
+	if (!s->facts.device_info.host_ops)
+		zr_room(&p->region[ZR_R_SCORES].bytes, bytes);
+}
+
 /* Block sums are first, so that a device which cannot write to host memory has them at the same
  * places of ZR_R_MEASURE. */
 static void place_tables(const struct zr_setup *s, struct zr_plan *p, uint64_t *end)
@@ -129,7 +140,10 @@ static void place_tables(const struct zr_setup *s, struct zr_plan *p, uint64_t *
 		p->region[ZR_R_MEASURE].bytes = *end;
 	p->exchange = zr_room(end, sizeof(struct zr_boundary) * ranks);
 	p->decided = zr_room(end, sizeof(struct zr_decided) + groups * sizeof(double));
-	p->scalars = zr_room(end, groups * sizeof(struct zr_scalars));
+	p->clip.factor = groups * sizeof(struct zr_scalars);
+	p->scalars_bytes = p->clip.factor + (uint64_t)p->clip.factors * sizeof(float);
+	p->scalars = zr_room(end, p->scalars_bytes);
+	place_scores(s, p, end);
 	*end = zr_partial_place(s, &p->partial, *end);
 }
 
@@ -203,6 +217,8 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	}
 
 	int rc = zr_runs_place(s, p, err);
+	if (!rc)
+		rc = zr_clip_place(s, &p->clip, err);
 	if (rc)
 		return rc;
 
@@ -256,8 +272,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 
 void zr_plan_free(struct zr_plan *p)
 {
-	void *const table[] = { p->unit,      p->whole.tensor, p->run,
-				p->first_run, p->state,        p->state_bytes };
+	void *const table[] = { p->unit,  p->whole.tensor, p->run,       p->first_run,
+				p->state, p->state_bytes,  p->clip.layer };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 	memset(p, 0, sizeof *p);

@@ -139,6 +139,47 @@ static int check_persistent(const struct zr_tensor *t, int32_t *left, struct zr_
 	return 0;
 }
 
+/* Whether n heads, the first of which begins at `begin`, are among so many outputs; of -1 none has
+ * to be. */
+static int has_room(const struct zr_heads *h, int64_t begin, int64_t apart, int32_t n,
+		    int64_t outputs)
+{
+	if (begin == -1)
+		return 1;
+	if (begin < 0 || begin > outputs || apart < h->head_dim || apart > outputs || n > outputs)
+		return 0;
+	return begin + (n - 1) * apart + h->head_dim <= outputs;
+}
+
+static int are_heads(const struct zr_heads *h, int64_t outputs)
+{
+	if (h->heads < 1 || h->kv_heads < 1 || h->heads % h->kv_heads)
+		return 0;
+	return h->head_dim >= 1 && h->head_dim <= outputs;
+}
+
+static int check_heads(const struct zr_model_decl *m, const struct zr_tensor *t,
+		       struct zr_error *err)
+{
+	const struct zr_heads *h = t->heads;
+	const int64_t outputs = t->map == ZR_MAP_IN_OUT ? t->dims[1] : t->dims[0];
+
+	if (!h)
+		return 0;
+	if (t->attention < 0 || (uint32_t)t->attention >= m->n_layers)
+		return zr_err(err, ZR_EINVAL, "tensor %s: attention is %d; there are %u layers",
+			      t->name, t->attention, m->n_layers);
+	if (t->ndim <= 2 && are_heads(h, outputs) &&
+	    has_room(h, h->query, h->query_apart, h->heads, outputs) &&
+	    has_room(h, h->key, h->key_apart, h->kv_heads, outputs))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "tensor %s: heads: its %lld outputs do not have %d heads of queries "
+		      "from %lld on and %d of keys from %lld on, %lld elements each",
+		      t->name, (long long)outputs, h->heads, (long long)h->query, h->kv_heads,
+		      (long long)h->key, (long long)h->head_dim);
+}
+
 /* ---- units and layers ------------------------------------------------------------ */
 
 static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **name, size_t *n,
@@ -151,6 +192,8 @@ static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **na
 		int rc = check_name("tensor", k, t->name, err);
 		if (!rc)
 			rc = check_tensor(t, err);
+		if (!rc && ZR_TENSOR_HAS(m, attention))
+			rc = check_heads(m, t, err);
 		if (rc) {
 			zr_err_add(err, ", in unit %s", u->name);
 			return rc;

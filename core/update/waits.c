@@ -25,6 +25,10 @@ int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 		return snprintf(why, size,
 				"[train] gradient_clipping needs the norm of all "
 				"gradients first: set it to 0");
+	if (s->facts.train->qk_clip)
+		return snprintf(why, size,
+				"[train] qk_clip needs the largest scores of all "
+				"ranks first: set it to no");
 	if (s->facts.types.scaled)
 		return snprintf(why, size,
 				"the loss scale of [precision] %s needs to know first "

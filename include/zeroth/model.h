@@ -34,6 +34,21 @@ extern "C" {
 
 #define ZR_PERSISTENT_MOST (1 << 20) /* persistent numbers of all tensors of a model */
 
+/* No factor of the queries or keys changes a score, as norms of them come behind. */
+#define ZR_HEADS_NORMED 1u
+
+/* Which outputs of a map, or which elements of a bias that is added to them, are queries and keys:
+ * of query head h those from query + h * query_apart on, of key head g those from key +
+ * g * key_apart on, head_dim each. Query head h goes with key head h * kv_heads / heads.
+ * GROWABLE. */
+struct zr_heads {
+	uint32_t size, flags; /* ZR_HEADS_* */
+	int32_t heads, kv_heads;
+	int64_t head_dim;
+	int64_t query, key; /* -1: none are here */
+	int64_t query_apart, key_apart;
+};
+
 /* GROWABLE by zr_model_decl.tensor_stride. */
 struct zr_tensor {
 	/* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
@@ -55,6 +70,11 @@ struct zr_tensor {
 	 * evaluated alone; and a training that begins with files of weights begins the numbers
 	 * anew. */
 	int32_t persistent;
+	/* NULL: it makes no queries and no keys, or the model does not say. Owned by the model
+	 * instance, as it may be of several tensors. */
+	const struct zr_heads *heads;
+	int32_t attention; /* with heads: the layer whose forward computes their scores */
+	int32_t rsv;
 };
 
 /* Parameters that are gathered, reduced and released together. If [train] freeze names some of
@@ -218,6 +238,9 @@ struct zr_layer_call {
 	 * model has any. Layers do not write the numbers, so they are the same in all calls of a
 	 * step (forward, backward, computed again) and in the evaluations after the step before. */
 	const float *const *persistent;
+	/* [heads] forward of a layer that zr_tensor.attention names: where its attention raises the
+	 * largest scores, zr_op_attention.max_scores; NULL: not wanted */
+	float *max_scores;
 };
 
 /* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and

@@ -29,10 +29,10 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	       "Update units as soon as their gradients are complete, beside the backward of the "
 	       "layers below: a processor that holds the optimizer's state then works while a GPU "
 	       "computes, and with one micro-batch a rank in a step the sums of gradients are "
-	       "never in memory together. For gradient_clipping = 0, on_nonfinite = stop, no loss "
-	       "scale, and optimizers without sums over whole parameters. Non-finite gradients "
-	       "then end the training after some units were updated: resume it from the last "
-	       "checkpoint."),
+	       "never in memory together. For gradient_clipping = 0, qk_clip = no, on_nonfinite = "
+	       "stop, no loss scale, and optimizers without sums over whole parameters. "
+	       "Non-finite gradients then end the training after some units were updated: resume "
+	       "it from the last checkpoint."),
 	ZR_OPT(struct policy_opts, gather_16bit_weights_on_model_save, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: "
 	       "model.safetensors of that type and config.json, as other tools load them."),

@@ -35,7 +35,8 @@ void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *
 				   .total = (int64_t)s->facts.train->steps,
 				   .every = every ? (int64_t)every : 1,
 				   .pace = pace,
-				   .scaled = s->facts.types.scaled };
+				   .scaled = s->facts.types.scaled,
+				   .qk_clip = s->facts.train->qk_clip };
 	const struct zr_checkpoint_opts *save = zr_config_find(s->cfg, "checkpoint")->opts;
 	p->pause[ZR_PAUSE_EVAL].every = (int64_t)s->facts.train->eval_every;
 	p->pause[ZR_PAUSE_SAVE].every = (int64_t)save->every;
@@ -98,12 +99,27 @@ static void limits_text(const struct zr_pace *p, char *out, size_t size)
 			 100 * p->possible * recent(p), p->binding ? p->binding : "?");
 }
 
+/* The largest score of a step, and how many heads its update scaled down:
+ * "  score 131.2 (3 heads clipped)". */
+static void score_text(const struct zr_progress *p, const struct zr_step_result *r, char *out,
+		       size_t size)
+{
+	int n = 0;
+
+	*out = 0;
+	if (p->qk_clip)
+		n = snprintf(out, size, "  score %.4g", r->max_score);
+	if (p->qk_clip && r->clipped_heads)
+		snprintf(out + n, size - (size_t)n, " (%lld head%s clipped)",
+			 (long long)r->clipped_heads, r->clipped_heads > 1 ? "s" : "");
+}
+
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
 		    const struct zr_step_result *r)
 {
 	const struct zr_pace *pace = p->pace;
 	char speed[32], mem[32], dev[32], eta[32], past[32], tokens[32], limits[128];
-	char val[32] = "", scale[32] = "", epoch[32] = "", tiers[80];
+	char val[32] = "", scale[32] = "", epoch[32] = "", tiers[80], score[64];
 
 	if (p->have_val)
 		snprintf(val, sizeof val, "  val %.4f", p->val_loss);
@@ -118,11 +134,12 @@ static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
 		snprintf(tiers, sizeof tiers, "device %s host %s",
 			 zr_bytes_text(pace->device_bytes, dev), mem);
 	limits_text(pace, limits, sizeof limits);
+	score_text(p, r, score, sizeof score);
 	snprintf(line, LINE,
-		 "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s%s  %s  "
+		 "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s%s  %s tok/s%s  %s  "
 		 "%s tokens%s  %s  ETA %s",
 		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
-		 scale, count_text(rate(pace), speed), limits, tiers,
+		 scale, score, count_text(rate(pace), speed), limits, tiers,
 		 count_text((double)pace->tokens, tokens), epoch,
 		 zr_duration_text(zr_pace_elapsed(pace), past),
 		 zr_duration_text(left(p, step), eta));

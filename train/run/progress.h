@@ -31,6 +31,7 @@ struct zr_progress {
 	double val_loss;
 	int have_val;
 	int scaled;             /* there is a loss scale to show */
+	int qk_clip;            /* and a largest score */
 	double parts[ZR_PARTS]; /* seconds, since the line of parts before, */
 	int64_t parts_of;       /* of so many steps */
 };

@@ -148,6 +148,7 @@ int attention_forward(const struct pass *p, const struct block_saved *s, const s
 	struct zr_op_attention att = attention_op(p, s);
 	const void *x;
 
+	att.max_scores = c->max_scores;
 	if (has(p, NORM1_W))
 		x = w->ln;
 	else

@@ -107,6 +107,53 @@ static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor 
 	return decl_map(name, g->f->map, out_in ? out : in, out_in ? in : out, std);
 }
 
+/* Where queries and keys are among the outputs of the maps that make them. */
+static void describe_heads(struct zr_inst *g)
+{
+	const struct decoder_opts *o = g->o;
+	const int64_t D = o->head_dim;
+	const struct zr_heads all = { .size = sizeof all,
+				      .flags = g->at[Q_NORM_W] >= 0 ? ZR_HEADS_NORMED : 0,
+				      .heads = (int32_t)o->heads,
+				      .kv_heads = (int32_t)o->kv_heads,
+				      .head_dim = D,
+				      .query = -1,
+				      .key = -1,
+				      .query_apart = D,
+				      .key_apart = D };
+	int i;
+
+	for (i = 0; i < HEADS; i++)
+		g->heads[i] = all;
+	g->heads[HEADS_QUERIES].query = 0;
+	g->heads[HEADS_KEYS].key = 0;
+	g->heads[HEADS_JOINT].query = 0;
+	g->heads[HEADS_JOINT].key = o->heads * D;
+	if (!g->f->qkv_by_head)
+		return;
+
+	g->heads[HEADS_JOINT].key = D;
+	g->heads[HEADS_JOINT].query_apart = 3 * D;
+	g->heads[HEADS_JOINT].key_apart = 3 * D;
+}
+
+static const struct zr_heads *heads_of(const struct zr_inst *g, enum block_tensor k)
+{
+	switch (k) {
+	case QKV_W:
+	case QKV_B:
+		return &g->heads[HEADS_JOINT];
+	case Q_W:
+	case Q_B:
+		return &g->heads[HEADS_QUERIES];
+	case K_W:
+	case K_B:
+		return &g->heads[HEADS_KEYS];
+	default:
+		return NULL;
+	}
+}
+
 /* Tensors and names of block i. */
 static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *t,
 			  char (*names)[DECL_NAME])
@@ -119,7 +166,10 @@ static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *
 			continue;
 
 		snprintf(*names, sizeof *names, "%s.%lld.%s", g->f->blocks, (long long)i, n->name);
-		*t++ = block_tensor(g, n->tensor, *names++);
+		*t = block_tensor(g, n->tensor, *names++);
+		t->heads = heads_of(g, n->tensor);
+		t->attention = (int32_t)i + 1;
+		t++;
 	}
 }
 
@@ -230,6 +280,7 @@ int decoder_declare_all(struct zr_inst *g)
 		       L * n + of_experts + units))
 		return ZR_ENOMEM;
 
+	describe_heads(g);
 	g->n_units = declare_units(g, &g->decl);
 	declare_layers(g, &g->decl);
 	return ZR_OK;

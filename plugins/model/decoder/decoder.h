@@ -179,6 +179,9 @@ struct rope {
 /* ROPE_FAR: of sequences beyond rope_original_context, with ROPE_LONG */
 enum rope_of { ROPE_GLOBAL, ROPE_LOCAL, ROPE_FAR, ROPES };
 
+/* What makes queries and keys: one map, or one of each. */
+enum heads_of { HEADS_JOINT, HEADS_QUERIES, HEADS_KEYS, HEADS };
+
 #define DECODER_LAYERS 10000 /* at most */
 enum block_kind {
 	BLOCK_LOCAL = 1, /* its attention sees a window only */
@@ -193,6 +196,7 @@ struct zr_inst {
 	struct decoder_meta meta;
 	int at[BLOCK_TENSORS]; /* place of the tensor in a block's param[]; -1: it has none */
 	int n_block;           /* tensors of a block */
+	struct zr_heads heads[HEADS];
 	int64_t n_units;
 	int64_t rope_dim;             /* elements of a head that turn */
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
