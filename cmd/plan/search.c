@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * search.c - see trial.h: which stage, tiers, micro-batch, recomputation and states fit the
- * memories, and which of them is fastest. The batch of a step stays what CONF says. Where nothing
- * fits, adapters are tried, on the model as it is and on one in 4 bits: they train something else.
+ * memories, and which of them is fastest. The batch of a step stays what CONF says. Updates in the
+ * backward are tried, too: where CONF clips gradients they train something else, so that is said
+ * apart, with what clipping costs. Where nothing fits, adapters are tried, on the model as it is
+ * and on one in 4 bits: they train something else as well.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +26,28 @@ static const char *const adapters[][3] = {
 	{ "adapter.plugin=lora", "model.store=nf4", NULL },
 };
 
+/* The fastest that fits. */
+struct fastest {
+	int fit; /* how many do */
+	struct zr_trial best;
+	char word[2][WORD]; /* what its sets point to */
+};
+
 struct search {
 	const struct zr_plan_args *a;
 	struct zr_rate_source *rates;
 	struct zr_error *err;
 	int ranks, separate, narrow;
 	int64_t sequences; /* of a step */
-	int planned, fit;
-	struct zr_trial best;
-	char best_word[2][WORD]; /* what its sets point to */
+	int planned;
+	int clips;
+	struct fastest same;      /* of those that train what CONF says */
+	struct fastest unclipped; /* of those that do not clip gradients as it does */
+};
+
+/* What one trial sets beside stage and tiers. */
+struct choice {
+	int micro, again, narrow, adapter, early;
 };
 
 /* What a row of stage and tiers comes to. */
@@ -65,53 +80,67 @@ static double over(const struct search *s, const struct zr_trial *t, char *why, 
 	return lack("disk", t->disk * (uint64_t)s->ranks, s->a->disk, why, size, most);
 }
 
-static void judge(struct search *s, const struct zr_trial *t, const char word[2][WORD],
-		  struct row *r)
+/* Of what fits, the faster one. */
+static void keep(struct fastest *f, const struct zr_trial *t, const char word[2][WORD])
 {
-	char why[320] = "";
+	f->fit++;
+	if (f->best.forecast && f->best.f.seconds <= t->f.seconds)
+		return;
 
-	double by = over(s, t, why, sizeof why);
+	f->best = *t;
+	memcpy(f->word, word, sizeof f->word);
+	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
+		for (int k = 0; k < 2; k++)
+			if (t->set[i] == word[k])
+				f->best.set[i] = f->word[k];
+}
+
+static void note_row(struct row *r, const struct zr_trial *t, double by, const char *why)
+{
 	if (by <= 1) {
-		s->fit++;
 		if (!r->fits || t->f.seconds < r->seconds)
 			r->seconds = t->f.seconds;
 		r->fits = 1;
-		if (s->best.forecast && s->best.f.seconds <= t->f.seconds)
-			return;
-
-		s->best = *t;
-		memcpy(s->best_word, word, sizeof s->best_word);
-		for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
-			for (int k = 0; k < 2; k++)
-				if (t->set[i] == word[k])
-					s->best.set[i] = s->best_word[k];
 	} else if (!r->fits && (!(r->over > 0) || by < r->over)) {
 		r->over = by;
 		snprintf(r->why, sizeof r->why, "%s", why);
 	}
 }
 
-/* One micro-batch size. Returns 1 if larger ones need not be tried. */
-static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int micro, int again,
-		     int narrow, int adapter, struct row *r, int *rc)
+static void set_choice(const struct search *s, struct zr_trial *t, const struct choice *c,
+		       char word[2][WORD])
 {
-	char word[2][WORD];
-	struct zr_trial t = { .ranks = s->ranks };
-
 	snprintf(word[0], WORD, "train.train_batch_size=%lld", (long long)s->sequences);
-	snprintf(word[1], WORD, "train.micro_batch_size=%d", micro);
+	snprintf(word[1], WORD, "train.micro_batch_size=%d", c->micro);
+	zr_trial_set(t, word[0]);
+	zr_trial_set(t, word[1]);
+	zr_trial_set(t, "train.gradient_accumulation_steps=auto");
+	if (c->early && s->clips)
+		zr_trial_set(t, "train.gradient_clipping=0");
+	zr_trial_set(t, recompute[c->again]);
+	zr_trial_set(t, s->narrow ? states[c->narrow] : NULL);
+	zr_trial_set_all(t, adapters[c->adapter]);
+}
+
+/* Returns 1 if larger micro-batches need not be tried. */
+static int try_choice(struct search *s, const struct zr_tiers *o, int stage, const struct choice *c,
+		      struct row *r, int *rc)
+{
+	char word[2][WORD], why[320] = "";
+	struct zr_trial t = { .ranks = s->ranks };
+	const int other = c->early && s->clips;
+
 	if (s->a->device)
 		zr_trial_set(&t, "device.memory=1T"); /* whether it fits is judged here */
-
 	zr_trial_set(&t, zr_trial_stage[stage]);
-	zr_trial_set(&t, word[0]);
-	zr_trial_set(&t, word[1]);
-	zr_trial_set(&t, "train.gradient_accumulation_steps=auto");
-	zr_trial_set(&t, recompute[again]);
-	zr_trial_set(&t, s->narrow ? states[narrow] : NULL);
-	zr_trial_set_all(&t, adapters[adapter]);
+	if (c->early)
+		zr_trial_set(&t, "zero.update_in_backward=yes");
+	set_choice(s, &t, c, word);
 	zr_trial_set_all(&t, o->set);
 	*rc = zr_trial_run(s->a, s->rates, &t, s->err);
+	if (c->early && t.refused)
+		return 1;
+
 	s->planned++;
 	if (*rc || t.refused || !t.forecast) {
 		if (!r->fits && !r->why[0])
@@ -119,8 +148,26 @@ static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int 
 		return 1;
 	}
 
-	judge(s, &t, (const char(*)[WORD])word, r);
-	return over(s, &t, (char[320]){ 0 }, 320) > 1;
+	const double by = over(s, &t, why, sizeof why);
+	if (by <= 1)
+		keep(other ? &s->unclipped : &s->same, &t, (const char(*)[WORD])word);
+	if (!other)
+		note_row(r, &t, by, why);
+	return by > 1;
+}
+
+/* All micro-batches of a choice, from the smallest on. */
+static int try_micros(struct search *s, const struct zr_tiers *o, int stage, struct choice c,
+		      struct row *r)
+{
+	int rc = 0;
+
+	for (int m = 0; !rc && m < MICROS; m++) {
+		c.micro = 1 << m;
+		if (s->sequences % ((int64_t)s->ranks << m) || try_choice(s, o, stage, &c, r, &rc))
+			break;
+	}
+	return rc;
 }
 
 static int try_row(struct search *s, const struct zr_tiers *o, int stage, int adapter)
@@ -129,13 +176,13 @@ static int try_row(struct search *s, const struct zr_tiers *o, int stage, int ad
 	char a[32];
 	int rc = 0;
 
-	for (int narrow = 0; narrow <= s->narrow; narrow++)
-		for (int again = 0; again < 2; again++)
-			for (int m = 0; !rc && m < MICROS; m++) {
-				if (s->sequences % ((int64_t)s->ranks << m) ||
-				    try_micro(s, o, stage, 1 << m, again, narrow, adapter, &r, &rc))
-					break;
-			}
+	for (int i = 0; !rc && i < 8; i++) {
+		struct choice c = {
+			.narrow = i & 1, .again = i >> 1 & 1, .early = i >> 2, .adapter = adapter
+		};
+		if (c.narrow <= s->narrow)
+			rc = try_micros(s, o, stage, c, &r);
+	}
 	if (!rc && !s->a->json)
 		printf("%-6d %-24s %s%s\n", stage, o->name, r.fits ? "fits: a step takes " : r.why,
 		       r.fits ? zr_seconds_text(r.seconds, a) : "");
@@ -157,61 +204,108 @@ static int try_all(struct search *s, int adapter)
 	return rc;
 }
 
-/* before: what was printed last, which may be of the same section; NULL: nothing. */
-static void print_set(const char *set, const char *before)
+/* before: what was printed last, which may be of the same section; NULL: nothing. margin: what is
+ * in front of each line. */
+static void print_set(const char *set, const char *before, const char *margin)
 {
 	const char *eq = strchr(set, '='), *dot = eq;
 
 	while (dot > set && *dot != '.')
 		dot--;
 	if (!before || strncmp(before, set, (size_t)(dot - set) + 1))
-		printf("[%.*s]\n", (int)(dot - set), set);
-	printf("%.*s = %s\n", (int)(eq - dot - 1), dot + 1, eq + 1);
+		printf("%s[%.*s]\n", margin, (int)(dot - set), set);
+	printf("%s%.*s = %s\n", margin, (int)(eq - dot - 1), dot + 1, eq + 1);
+}
+
+static void print_sets(const struct fastest *f, const char *margin)
+{
+	const char *before = NULL;
+
+	for (int i = 0; i < ZR_TRIAL_SETS && f->best.set[i]; i++)
+		if (strncmp(f->best.set[i], "device.", 7)) {
+			print_set(f->best.set[i], before, margin);
+			before = f->best.set[i];
+		}
+}
+
+/* What clipping costs, where something is faster without. */
+static void print_unclipped(const struct search *s)
+{
+	const struct zr_trial *t = &s->unclipped.best, *same = &s->same.best;
+	char a[32];
+
+	if (!s->unclipped.fit)
+		return;
+
+	if (s->same.fit && t->f.seconds >= same->f.seconds) {
+		printf("\n; updates in the backward, without gradient_clipping, "
+		       "would not be faster\n");
+		return;
+	}
+
+	printf("\n; updates in the backward, without gradient_clipping: %s a step, %.4g tokens/s",
+	       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds);
+	if (s->same.fit)
+		printf("; with it\n; a step takes %.0f %% longer",
+		       100 * (same->f.seconds / t->f.seconds - 1));
+	printf(". It trains something else:\n");
+	print_sets(&s->unclipped, "; ");
 }
 
 static void print_best(const struct search *s)
 {
-	const struct zr_trial *t = &s->best;
+	const struct zr_trial *t = &s->same.best;
 	char a[32], b[32], c[32], d[32];
 
-	printf("\n%d configurations planned, %d fit\n", s->planned, s->fit);
-	if (!s->fit)
+	printf("\n%d configurations planned, %d fit\n", s->planned, s->same.fit + s->unclipped.fit);
+	if (s->same.fit) {
+		printf("fastest: %s a step, %.4g tokens/s, bound by %s, by %s\n"
+		       "         %s of device memory and %s of disk a rank, %s of host memory\n\n",
+		       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds,
+		       zr_forecast_queue_name(t->f.binding), s->rates->by,
+		       zr_bytes_text(t->device, b), zr_bytes_text(t->disk, c),
+		       zr_bytes_text(t->machine, d));
+		printf("; in place of what %s says of these, and of all its [offload.X]\n",
+		       s->a->operand);
+		print_sets(&s->same, "");
+	}
+
+	print_unclipped(s);
+}
+
+static void put_fastest(json_t **j, const struct fastest *f)
+{
+	const struct zr_trial *t = &f->best;
+	json_t *set = json_array();
+
+	for (int i = 0; f->fit && i < ZR_TRIAL_SETS && t->set[i]; i++)
+		if (strncmp(t->set[i], "device.", 7))
+			zr_json_add(&set, json_string(t->set[i]));
+	zr_json_put(j, "fit", json_integer(f->fit));
+	zr_json_put(j, "options", set);
+	if (!f->fit)
 		return;
 
-	printf("fastest: %s a step, %.4g tokens/s, bound by %s, by %s\n"
-	       "         %s of device memory and %s of disk a rank, %s of host memory\n\n",
-	       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds,
-	       zr_forecast_queue_name(t->f.binding), s->rates->by, zr_bytes_text(t->device, b),
-	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
-	printf("; in place of what %s says of these, and of all its [offload.X]\n", s->a->operand);
-	const char *before = NULL;
-	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
-		if (strncmp(t->set[i], "device.", 7)) {
-			print_set(t->set[i], before);
-			before = t->set[i];
-		}
+	zr_json_put(j, "seconds", json_real(t->f.seconds));
+	zr_json_put(j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
+	zr_json_put(j, "binding", json_string(zr_forecast_queue_name(t->f.binding)));
+	zr_json_put(j, "device_bytes", json_integer((json_int_t)t->device));
+	zr_json_put(j, "host_bytes", json_integer((json_int_t)t->machine));
+	zr_json_put(j, "disk_bytes", json_integer((json_int_t)t->disk));
 }
 
 static int print_json(const struct search *s)
 {
-	const struct zr_trial *t = &s->best;
-	json_t *j = json_object(), *set = json_array();
+	json_t *j = json_object(), *unclipped = json_object();
 
-	for (int i = 0; s->fit && i < ZR_TRIAL_SETS && t->set[i]; i++)
-		if (strncmp(t->set[i], "device.", 7))
-			zr_json_add(&set, json_string(t->set[i]));
 	zr_json_put(&j, "planned", json_integer(s->planned));
-	zr_json_put(&j, "fit", json_integer(s->fit));
-	zr_json_put(&j, "options", set);
-	if (s->fit) {
-		zr_json_put(&j, "seconds", json_real(t->f.seconds));
-		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
-		zr_json_put(&j, "binding", json_string(zr_forecast_queue_name(t->f.binding)));
-		zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
-		zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->machine));
-		zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
+	put_fastest(&j, &s->same);
+	if (s->clips) {
+		put_fastest(&unclipped, &s->unclipped);
+		zr_json_put(&j, "without_clipping", unclipped);
+	} else {
+		json_decref(unclipped);
 	}
-
 	return zr_json_print(j, JSON_INDENT(2), "the plan", s->err);
 }
 
@@ -231,6 +325,7 @@ static int look(struct search *s)
 
 	s->sequences = t.sequences;
 	s->separate = t.separate;
+	s->clips = t.clips;
 	s->narrow = !n.refused;
 	if (s->rates->known && t.forecast)
 		return 0;
@@ -242,13 +337,13 @@ int zr_plan_search(const struct zr_plan_args *a, struct zr_rate_source *rates, s
 	struct search s = { .a = a, .rates = rates, .err = err, .ranks = a->ranks ? a->ranks : 1 };
 
 	int rc = look(&s);
-	for (int adapter = 0; !rc && !s.fit && adapter < 3; adapter++)
+	for (int adapter = 0; !rc && !s.same.fit && adapter < 3; adapter++)
 		rc = try_all(&s, adapter);
 	if (!rc && a->json)
 		rc = print_json(&s);
 	else if (!rc)
 		print_best(&s);
-	if (rc || s.fit)
+	if (rc || s.same.fit)
 		return rc;
 	return zr_err(err, ZR_EFIT, "nothing fits: of %d configurations none", s.planned);
 }

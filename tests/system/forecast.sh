@@ -155,8 +155,18 @@ while read -r line; do
 	'['*) section=${line:1:-1} ;;
 	*=*) overrides+=(-o "$section.${line%% =*}=${line#*= }") ;;
 	esac
-done < <(sed '1,/^; in place/d' fits)
+done < <(sed '1,/^; in place/d; /^;/d' fits)
 like 'its INI plans within it' "$("$ZEROTH" plan -n 2 tiny.ini "${overrides[@]}" -o device.memory=900K 2>&1)" '^fits: '
+# Clipping needs the norm of all gradients first: what it costs is said, and how to do without.
+unclipped=$(sed -n '/^; updates in the backward/,$p' fits)
+like 'what is faster without clipping is said apart' "$unclipped" \
+	'^; updates in the backward, without gradient_clipping(: .* tokens/s; with it|, would not be faster)'
+is 'and is no part of the INI' "$(grep -vc '^;' <<< "$unclipped")" 0
+like 'JSON has both' "$(fit --device 900K --json)" '"without_clipping": \{'
+is 'without clipping they are one search' "$(fit --device 900K -o train.gradient_clipping=0 | grep -c gradient_clipping)" 0
+waits=(--device 1G -o model.width=1024 -o model.heads=16 -o model.layers=24 -o train.train_batch_size=8)
+like 'state on the host is updated beside the backward' "$(fit "${waits[@]}")" '^; updates in the backward, .* tokens/s; with it'
+like 'in which updates belong' "$(fit "${waits[@]}" -o train.gradient_clipping=0)" '^update_in_backward = yes$'
 fit --device 20K > fits
 is 'nothing fits 20 KiB: exit code' "$?" 3
 like 'adapters were tried' "$(cat fits)" '^with LoRA on a base in 4 bits'
