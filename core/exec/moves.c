@@ -29,10 +29,44 @@ static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part
 	return zr_instance_failed(&s->roles->device, rc, "copy_start", c->err);
 }
 
-/* One part is under way while the next one begins. */
+/* Whether the device copies many parts by one call, all of them in memory that it has pinned. */
+static int takes_rows(const struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_device_v1 *dev = s->roles->device.vtbl;
+	const int32_t from = c->o[ZR_O_COPY_FROM].region;
+	const int32_t to = c->o[ZR_O_COPY_TO].region;
+	if (c->i->blocks < 2 || s->pageable[from] || s->pageable[to])
+		return 0;
+	if (!zr_can_mark(s))
+		return 0;
+
+	return ZR_HAS(dev, struct zr_device_v1, copy_rows) && dev->copy_rows;
+}
+
+static int copy_rows(struct zr_session *s, const struct zr_call *c)
+{
+	const uint64_t bytes = (uint64_t)c->i->block;
+	const struct zr_operand *from = &c->o[ZR_O_COPY_FROM], *to = &c->o[ZR_O_COPY_TO];
+	const struct zr_device_rows rows = {
+		.size = sizeof rows,
+		.slot = zr_mark_before(s, c->i),
+		.dst = c->at[ZR_O_COPY_TO],
+		.src = c->at[ZR_O_COPY_FROM],
+		.bytes = bytes,
+		.rows = (uint64_t)c->i->blocks,
+		.dst_apart = zr_parts_apart(to, c->i->blocks, bytes),
+		.src_apart = zr_parts_apart(from, c->i->blocks, bytes),
+	};
+	return ZR_ASK(&s->roles->device, device, copy_rows, c->err, &rows, c->ticket);
+}
+
+/* Of parts that are copied one by one, one is under way while the next one begins. */
 int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
 {
 	int rc = 0;
+	if (takes_rows(s, c))
+		return copy_rows(s, c);
+
 	for (int64_t k = 0; !rc && k < c->i->blocks; k++) {
 		uint64_t before = *c->ticket;
 		*c->ticket = 0;

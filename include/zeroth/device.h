@@ -451,6 +451,16 @@ struct zr_device_info {
 
 #define ZR_MARKS 64 /* slots of marks */
 
+/* A copy of stretches of equal length. GROWABLE. */
+struct zr_device_rows {
+	uint32_t size;
+	uint32_t slot; /* of a mark, as in copy_after */
+	void *dst;
+	const void *src;
+	uint64_t bytes, rows;          /* of a stretch; how many */
+	uint64_t dst_apart, src_apart; /* bytes from one to the next, at least `bytes` */
+};
+
 /* Interface "zr.device/1". GROWABLE. */
 struct zr_device_v1 {
 	uint32_t size, rsv;
@@ -496,6 +506,9 @@ struct zr_device_v1 {
 	int (*mark)(struct zr_inst *, uint32_t slot);
 	int (*copy_after)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
 			  uint32_t slot, uint64_t *ticket);
+	/* (optional) [step] copy_after of several stretches of memory, by one call of the system
+	 * where it has one. */
+	int (*copy_rows)(struct zr_inst *, const struct zr_device_rows *, uint64_t *ticket);
 };
 
 #ifdef __cplusplus

@@ -152,14 +152,17 @@ static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 static int copy_bytes(struct zr_inst *d, const struct card_copy *c)
 {
 	int rc = card_run_until(d, c->after);
-	if (rc)
-		return rc;
-	return real_vtbl->copy(d->cpu, NULL, card_real(d, c->dst), card_real(d, c->src), c->bytes);
+	for (uint64_t k = 0; !rc && k <= c->more; k++) {
+		char *to = card_real(d, (char *)c->dst + k * c->dst_apart);
+		const char *from = card_real(d, (const char *)c->src + k * c->src_apart);
+		rc = real_vtbl->copy(d->cpu, NULL, to, from, c->bytes);
+	}
+	return rc;
 }
 
 static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
-	const struct card_copy c = { dst, src, bytes, d->enqueued };
+	const struct card_copy c = { dst, src, bytes, d->enqueued, 0, 0, 0 };
 	void *real = card_real(d, dst);
 	(void)s;
 	if (d->later && real != dst && bytes)
@@ -188,7 +191,7 @@ static int start_copy(struct zr_inst *d, const struct card_copy *c, uint64_t *ti
 static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
 		      uint64_t *ticket)
 {
-	const struct card_copy c = { dst, src, bytes, d->enqueued };
+	const struct card_copy c = { dst, src, bytes, d->enqueued, 0, 0, 0 };
 	return start_copy(d, &c, ticket);
 }
 
@@ -200,15 +203,33 @@ static int mark(struct zr_inst *d, uint32_t slot)
 	return ZR_OK;
 }
 
+static int copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket)
+{
+	struct card_copy c = { .dst = r->dst,
+			       .src = r->src,
+			       .bytes = r->bytes,
+			       .more = r->rows - 1,
+			       .dst_apart = r->dst_apart,
+			       .src_apart = r->src_apart };
+	const uint64_t least = r->dst_apart < r->src_apart ? r->dst_apart : r->src_apart;
+	if (r->slot >= ZR_MARKS)
+		return zr_fail(d->h, ZR_EINVAL, "no mark has slot %u", r->slot);
+	if (!r->rows || (c.more && least < r->bytes))
+		return zr_fail(d->h, ZR_EINVAL, "copy_rows: %llu rows of %llu bytes, %llu apart",
+			       (unsigned long long)r->rows, (unsigned long long)r->bytes,
+			       (unsigned long long)least);
+	if (!d->without_marks)
+		c.after = d->mark[r->slot];
+	return start_copy(d, &c, ticket);
+}
+
 static int copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
 		      uint64_t *ticket)
 {
-	struct card_copy c = { dst, src, bytes, 0 };
-	if (slot >= ZR_MARKS)
-		return zr_fail(d->h, ZR_EINVAL, "no mark has slot %u", slot);
-	if (!d->without_marks)
-		c.after = d->mark[slot];
-	return start_copy(d, &c, ticket);
+	const struct zr_device_rows r = {
+		.slot = slot, .dst = dst, .src = src, .bytes = bytes, .rows = 1
+	};
+	return copy_rows(d, &r, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
@@ -352,7 +373,8 @@ __attribute__((constructor)) static void begin_wrapping(void)
 				      .mem_unpin = card_mem_unpin,
 				      .processors = processors,
 				      .mark = mark,
-				      .copy_after = copy_after };
+				      .copy_after = copy_after,
+				      .copy_rows = copy_rows };
 }
 
 ZR_PLUGIN(&desc);

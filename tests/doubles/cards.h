@@ -24,6 +24,8 @@ struct card_copy {
 	const void *src;
 	uint64_t bytes; /* 0: free */
 	uint64_t after; /* so many operations are over before */
+	uint64_t more;  /* rows behind the first, so far apart */
+	uint64_t dst_apart, src_apart;
 };
 
 /* An operation that waits until something needs it: its struct is behind it. */

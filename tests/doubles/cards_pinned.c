@@ -96,8 +96,13 @@ static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 
 int card_check_beside(const struct zr_inst *d, const struct card_copy *c)
 {
-	int rc = d->separate ? check_end(d, c->dst, (uint64_t)c->bytes) : ZR_OK;
-	return rc || !d->separate ? rc : check_end(d, c->src, (uint64_t)c->bytes);
+	if (!d->separate)
+		return ZR_OK;
+
+	int rc = check_end(d, c->dst, c->more * c->dst_apart + c->bytes);
+	if (rc)
+		return rc;
+	return check_end(d, c->src, c->more * c->src_apart + c->bytes);
 }
 
 /* ---- interface ------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
  *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many
  *                             calls, and how many of them while a copy from the device to the host
  *                             was under way; of mem_pin how many copies were started from and to
- *                             what it pinned
+ *                             what it pinned; copies: those that were started, of one stretch or
+ *                             of several
  *   WATCH_OLD=1               the table of a device that has no optional function
  */
 #include <stdio.h>
@@ -42,14 +43,15 @@ enum {
 	FOLD,
 	ADAMW,
 	COPY_AFTER,
+	COPIES,
 	MEM_PIN,
 	PINNED_TWICE,
 	OPERATIONS
 };
 static const char *const name[OPERATIONS] = { "matmul",        "attention_bwd", "layernorm_bwd",
 					      "embedding_bwd", "head_loss",     "fold",
-					      "adamw",         "copy_after",    "mem_pin",
-					      "pinned_twice" };
+					      "adamw",         "copy_after",    "copies",
+					      "mem_pin",       "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
 static int begin(int op)
@@ -125,6 +127,7 @@ static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **ou
 
 static int started(int rc, void *dst, const void *src, const uint64_t *ticket)
 {
+	calls[COPIES]++;
 	beside[MEM_PIN] += is_in(lent, lent_bytes, dst) || is_in(lent, lent_bytes, src);
 	if (!rc && *ticket < sizeof outward && *ticket && is_device(src) && !is_device(dst)) {
 		outward[*ticket] = 1;
@@ -154,6 +157,11 @@ static int copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	calls[COPY_AFTER] += is_device(dst);
 	beside[COPY_AFTER] += is_device(dst) && under_way > 0 && slot != marked;
 	return started(real_vtbl->copy_after(d, dst, src, bytes, slot, ticket), dst, src, ticket);
+}
+
+static int copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket)
+{
+	return started(real_vtbl->copy_rows(d, r, ticket), r->dst, r->src, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
@@ -202,6 +210,7 @@ __attribute__((constructor)) static void begin_wrapping(void)
 	vtbl.mem_pin = mem_pin;
 	vtbl.mark = real_vtbl->mark ? mark : NULL;
 	vtbl.copy_after = real_vtbl->copy_after ? copy_after : NULL;
+	vtbl.copy_rows = real_vtbl->copy_rows ? copy_rows : NULL;
 	if (getenv("WATCH_OLD"))
 		vtbl.size = offsetof(struct zr_device_v1, copy_start);
 }

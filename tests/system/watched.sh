@@ -76,6 +76,18 @@ moves 'two ranks, comm of device memory, sums on the host' some none -n 2 -o zer
 moves 'two ranks, 16 bits, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage3 -o precision.plugin=bf16 \
 	$host -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 
+# Of units that go through host memory in chunks, each has a part for each rank: the device copies all parts at once.
+copies() { # copies RANKS STAGE: that rank 0 starts
+	WATCH_COUNT=$scratch/count train -n "$1" -o zero.plugin="$2" -o precision.plugin=bf16 -o train.train_batch_size="$1" \
+		-o train.steps=1 -o model.width=768 -o model.layers=1 -o device.memory=400M > "$scratch/copies.out" || note "$(tail -n 3 "$scratch/copies.out")"
+	awk '$1 == "copies" { print $2 }' "$scratch/count.0"
+}
+for stage in stage1 stage2 stage3; do
+	two=$(copies 2 $stage)
+	ok "$stage copies through host memory" test "$two" -gt 10
+	is "$stage starts as many copies on four ranks as on two" "$(copies 4 $stage)" "$two"
+done
+
 # Updates in the backward: while the gradients of the next list go to the host, and new values come without waiting for layers.
 updates() { # updates NAME ADAMW COPIES OPTIONS...
 	out=$(WATCH_COUNT=$scratch/count train -o device.late_copies=yes -o device.host.plugin="$scratch/watched.so" -o precision.plugin=bf16 \

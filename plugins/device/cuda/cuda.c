@@ -308,7 +308,8 @@ static const struct zr_device_v1 device = { sizeof device,
 					    cuda_mem_unpin,
 					    processors,
 					    cuda_mark,
-					    cuda_copy_after };
+					    cuda_copy_after,
+					    cuda_copy_rows };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

@@ -102,6 +102,7 @@ int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 int cuda_mark(struct zr_inst *d, uint32_t slot);
 int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
 		    uint64_t *ticket);
+int cuda_copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
 /* The operations: cuda_matmul() ... */

@@ -172,8 +172,23 @@ static int stream_to(struct zr_inst *d, const void *dst, cudaEvent_t mark, cudaS
 	return cuda_result(d, cudaStreamWaitEvent(*s, mark, 0), "starting a copy");
 }
 
-static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
-		      cudaEvent_t mark, uint64_t *ticket)
+/* CUDA takes rows that are up to 2 GiB apart. */
+static cudaError_t enqueue(const struct zr_device_rows *r, cudaStream_t s)
+{
+	cudaError_t e = cudaSuccess;
+	if (r->rows > 1 && r->dst_apart <= INT32_MAX && r->src_apart <= INT32_MAX)
+		return cudaMemcpy2DAsync(r->dst, r->dst_apart, r->src, r->src_apart, r->bytes,
+					 r->rows, cudaMemcpyDefault, s);
+
+	for (uint64_t k = 0; e == cudaSuccess && k < r->rows; k++)
+		e = cudaMemcpyAsync((char *)r->dst + k * r->dst_apart,
+				    (const char *)r->src + k * r->src_apart, r->bytes,
+				    cudaMemcpyDefault, s);
+	return e;
+}
+
+static int start_copy(struct zr_inst *d, const struct zr_device_rows *r, cudaEvent_t mark,
+		      uint64_t *ticket)
 {
 	cudaStream_t s;
 	uint64_t k = 0;
@@ -181,19 +196,18 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	*ticket = 0;
 	while (k < CUDA_COPIES && d->copying[k])
 		k++;
-	if (k == CUDA_COPIES || !bytes) {
-		rc = cuda_copy(d, NULL, dst, src, bytes);
+	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+	if (!rc && (k == CUDA_COPIES || !r->bytes)) {
+		rc = cuda_result(d, enqueue(r, d->stream), "copying");
 		if (rc)
 			return rc;
 		return cuda_sync(d, NULL);
 	}
 
-	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 	if (!rc)
-		rc = stream_to(d, dst, mark, &s);
+		rc = stream_to(d, r->dst, mark, &s);
 	if (!rc)
-		rc = cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s),
-				 "copying");
+		rc = cuda_result(d, enqueue(r, s), "copying");
 	if (!rc)
 		rc = cuda_result(d, cudaEventRecord(d->copied[k], s), "marking the end of a copy");
 	if (rc)
@@ -206,11 +220,12 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 
 int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
 {
+	const struct zr_device_rows r = { .dst = dst, .src = src, .bytes = bytes, .rows = 1 };
 	int rc = marked(d, d->reached);
 	*ticket = 0;
 	if (rc)
 		return rc;
-	return start_copy(d, dst, src, bytes, d->reached, ticket);
+	return start_copy(d, &r, d->reached, ticket);
 }
 
 static int check_slot(const struct zr_inst *d, uint32_t slot)
@@ -229,14 +244,22 @@ int cuda_mark(struct zr_inst *d, uint32_t slot)
 	return marked(d, d->marked[slot]);
 }
 
-int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
-		    uint64_t *ticket)
+int cuda_copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket)
 {
-	int rc = check_slot(d, slot);
+	int rc = check_slot(d, r->slot);
 	*ticket = 0;
 	if (rc)
 		return rc;
-	return start_copy(d, dst, src, bytes, d->marked[slot], ticket);
+	return start_copy(d, r, d->marked[r->slot], ticket);
+}
+
+int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint32_t slot,
+		    uint64_t *ticket)
+{
+	const struct zr_device_rows r = {
+		.slot = slot, .dst = dst, .src = src, .bytes = bytes, .rows = 1
+	};
+	return cuda_copy_rows(d, &r, ticket);
 }
 
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket)

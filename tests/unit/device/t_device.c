@@ -185,6 +185,44 @@ static void there_and_back(const struct dev *d, char *host, uint64_t bytes)
 	d->v->mem_free(d->inst, there, bytes, ZR_MEM_DEVICE);
 }
 
+/* Rows of 100 bytes, 256 apart there and 100 or 300 apart here; bytes between them stay. */
+static void rows_there_and_back(const struct dev *d, char *host, uint64_t bytes)
+{
+	const uint64_t rows = 64, width = 100, there_apart = 256;
+	char *there = take(d, rows * there_apart);
+	uint64_t ticket;
+	if (!ZR_HAS(d->v, struct zr_device_v1, copy_rows) || !d->v->copy_rows)
+		bytes = 0;
+
+	for (uint64_t apart = width; apart * rows <= bytes; apart += 200) {
+		struct zr_device_rows r = { .size = sizeof r,
+					    .dst = there,
+					    .src = host,
+					    .bytes = width,
+					    .rows = rows,
+					    .dst_apart = there_apart,
+					    .src_apart = apart };
+		for (uint64_t k = 0; k < rows * apart; k++)
+			host[k] = (char)(k / apart + 1);
+		must(d, d->v->mark(d->inst, r.slot));
+		must(d, d->v->copy_rows(d->inst, &r, &ticket));
+		must(d, d->v->copy_wait(d->inst, ticket));
+
+		memset(host, 99, rows * apart);
+		r.dst = host;
+		r.src = there;
+		r.dst_apart = apart;
+		r.src_apart = there_apart;
+		must(d, d->v->copy_rows(d->inst, &r, &ticket));
+		must(d, d->v->copy_wait(d->inst, ticket));
+		for (uint64_t k = 0; k < rows * apart; k++)
+			assert_int_equal(host[k], k % apart < width ? (char)(k / apart + 1) : 99);
+		if (apart > width)
+			break;
+	}
+	d->v->mem_free(d->inst, there, rows * there_apart, ZR_MEM_DEVICE);
+}
+
 /* A refusal is one of the call alone: operations go on. */
 static void memory_of_others_is_pinned_once_and_given_back(void **state)
 {
@@ -198,6 +236,7 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 		};
 		must(&d, d.v->mem_pin(d.inst, host, bytes));
 		there_and_back(&d, host + page, bytes - page);
+		rows_there_and_back(&d, host + page, bytes - page);
 		assert_true(d.v->mem_pin(d.inst, host, bytes) < 0 &&
 			    d.v->mem_pin(d.inst, host + page, page) < 0);
 		must(&d, d.ops->init(d.ops, NULL, &op));
