@@ -54,8 +54,11 @@ static int lend_arena(struct zr_session *s, struct zr_error *err)
 	const struct zr_setup *p = s->setup;
 	const struct zr_comm_v1 *comm = p->roles.comm.vtbl;
 	char *base = s->arena[ZR_STORE_DEVICE];
-	if (!base || !p->roles.comm.inst || !p->facts.device_comm || p->facts.peers ||
-	    !ZR_HAS(comm, struct zr_comm_v1, mem_take_back) || !comm->mem_lend)
+	if (!base || !p->roles.comm.inst)
+		return 0;
+	if (!p->facts.device_comm || p->facts.peers)
+		return 0;
+	if (!ZR_HAS(comm, struct zr_comm_v1, mem_take_back) || !comm->mem_lend)
 		return 0;
 
 	int rc = ZR_ASK(&s->setup->roles.comm, comm, mem_lend, err, base,

@@ -76,9 +76,13 @@ int zr_setup_go_near(struct zr_setup *s, struct zr_error *err)
 	struct zr_setup_facts *f = &s->facts;
 	int threads = zr_pool_size(f->process.pool);
 	cpu_set_t may, near;
-	if (f->flags & ZR_SETUP_ALONE || sched_getaffinity(0, sizeof may, &may) ||
-	    !find_near(s, &may, &near))
+	if (f->flags & ZR_SETUP_ALONE)
 		return 0;
+	if (sched_getaffinity(0, sizeof may, &may))
+		return 0;
+	if (!find_near(s, &may, &near))
+		return 0;
+
 	if (sched_setaffinity(0, sizeof near, &near)) {
 		zr_logf(ZR_LOG_WARN, "device",
 			"threads cannot be kept on processors near the device: %s",

@@ -273,19 +273,60 @@ static void each_held(struct zr_lowering *l, const struct round *r,
 	}
 }
 
-/* Between this rank's matrix and what the others hold of it. */
+/* Holders that follow each other and hold as much of a tensor each. */
+struct holders {
+	struct chunk first; /* what the first of them holds */
+	int64_t n;
+	uint64_t apart; /* bytes from what one holds to what the next one does */
+};
+
+/* What they hold of one kind of data, to the matrix or from it. */
+static void copy_held(struct zr_lowering *l, const struct holders *h, const struct chunk *all,
+		      uint32_t kind, int way)
+{
+	const struct chunk *c = &h->first;
+	struct zr_operand theirs = part(l, c, kind, 0, c->n);
+	struct zr_operand ours = part(l, all, kind, c->first - all->first, h->n * c->n);
+	const uint64_t bytes = theirs.bytes;
+	theirs.bytes += (uint64_t)(h->n - 1) * h->apart;
+	if (way == TO_OWNER)
+		zr_low_move_parts(l, theirs, ours, h->n, bytes);
+	else
+		zr_low_move_parts(l, ours, theirs, h->n, bytes);
+}
+
+/* Those from rank `rank` on; what it holds is at `at` of the buffer. */
+static struct holders alike(const struct zr_lowering *l, const struct round *r, int rank,
+			    uint64_t at)
+{
+	const int32_t tensor = r->tensor[l->f->process.rank];
+	struct holders h = { .n = 1 };
+
+	h.first = held(l, tensor, rank, l->parts, at);
+	h.apart = r->of_holder[rank];
+	for (int i = rank + 1; i < l->f->process.world; i++) {
+		if (zr_rank_holds(l->f, tensor, i).n != h.first.n)
+			break;
+		h.n++;
+	}
+	return h;
+}
+
+/* Between this rank's matrix and what the others hold of it: a copy for all that hold as much. */
 static void each_part(struct zr_lowering *l, const struct round *r, int way)
 {
-	const int me = l->f->process.rank;
-	struct chunk all = matrix(l, r->tensor[me]);
+	const struct chunk all = matrix(l, r->tensor[l->f->process.rank]);
+	const uint32_t kinds = zr_whole_kinds(&l->s->roles, all.optimizer, way == BACK);
 	uint64_t at = 0;
-	for (int i = 0; i < l->f->process.world; i++) {
-		struct chunk c = held(l, r->tensor[me], i, l->parts, at);
-		if (c.n && way == TO_OWNER)
-			copy(l, &all, &c, way);
-		else if (c.n)
-			copy(l, &c, &all, way);
-		at += r->of_holder[i];
+	int rank = 0;
+
+	while (rank < l->f->process.world) {
+		const struct holders h = alike(l, r, rank, at);
+		for (uint32_t k = 0; k < kinds && h.first.n; k++)
+			copy_held(l, &h, &all, k, way);
+
+		rank += (int)h.n;
+		at += (uint64_t)h.n * h.apart;
 	}
 }
 

@@ -56,6 +56,16 @@ same 'reduction = local' "${on_cards[@]}" -o zero.plugin=stage2 -o train.reducti
 trees=("${on_cards[@]}" -o zero.plugin=stage2 -o train.sum_group=8)
 is 'sums of a node: as many on 1,024 ranks as on 64' "$(counts 1024 small.ini "${trees[@]}")" "$(counts 64 small.ini "${trees[@]}")"
 
+# The owner of a matrix copies at once what all ranks have of it that hold as much.
+matrices=("${on_cards[@]}" -o zero.plugin=stage3 -o optimizer.matrices.plugin=muon -o 'optimizer.matrices.match=*_proj.weight')
+# copies RANKS: of an update
+copies() { counts "$1" small.ini "${matrices[@]}" | sed -n 's/^program update: copy //p'; }
+few=$(copies 64)
+ok 'an update of whole matrices copies what it brings together' test "$few" -gt 10
+for ranks in 256 1024; do
+	ok "no more copies on $ranks ranks than on 64" test "$(copies $ranks)" -le "$few"
+done
+
 # A comm of host memory carries what cards have in chunks of a fixed size.
 by_host=(-o comm.plugin=tcp -o zero.plugin=stage3)
 # collectives RANKS: of the last micro-batch
