@@ -109,7 +109,7 @@ static size_t take_piece(struct zt_server *v, const uint8_t *data, size_t size)
 
 	key = key > left ? left : key;
 	value = value > left - key ? left - key : value;
-	struct zt_head head = { ZT_MAGIC, data[1] % (ZT_LEAVE + 2), (uint16_t)key,
+	struct zt_head head = { ZT_MAGIC, data[1] % (ZT_FORGOTTEN + 2), (uint16_t)key,
 				(uint32_t)value };
 	if (data[1] != 255 && c->fd >= 0)
 		receive(v, c, &head, sizeof head);

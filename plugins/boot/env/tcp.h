@@ -11,6 +11,7 @@
  *                                   TABLE       once all are there: the hello of every rank
  *   PUT     key, value          ->  DONE or REFUSED
  *   GET     key                 ->  VALUE       once it is there
+ *   FORGET                      ->  FORGOTTEN   no VALUE comes any more; after a GET given up
  *   FENCE                       ->  DONE        once all ranks have come
  *   ASK                         ->  WAITING     who is waited for; while one of these is pending
  *   STOP    why                 ->  STOPPED     why, to all ranks
@@ -48,7 +49,9 @@ enum zt_kind {
 	ZT_WAITING,
 	ZT_STOP,
 	ZT_STOPPED,
-	ZT_LEAVE
+	ZT_LEAVE,
+	ZT_FORGET,
+	ZT_FORGOTTEN
 };
 
 struct zt_head {

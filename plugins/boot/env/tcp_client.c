@@ -192,6 +192,29 @@ static int give_up(struct zr_inst *b, const struct reply *r, double waited, cons
 	return zr_fail(b->h, ZR_EPEER, "%s", why);
 }
 
+/* Who gives up a get takes it back, lest its value answers a later request. Returns 1 if the value
+ * has come at last, 0 if not, or < 0. */
+static int take_back(struct zr_inst *b, struct reply *r)
+{
+	const double until = now() + 1;
+	size_t bytes = 0;
+	int found = 0, kind;
+	if (r->kind != ZT_VALUE)
+		return 0;
+	if (!send_frame(b->tcp, ZT_FORGET, NULL, NULL, 0))
+		return lost(b, errno);
+
+	while ((kind = read_frame(b, r->value, r->room, &bytes, until)) > 0) {
+		if (kind == ZT_FORGOTTEN)
+			return found;
+		r->bytes = bytes;
+		if (kind == ZT_STOPPED)
+			return stopped(b, r);
+		found |= kind == ZT_VALUE;
+	}
+	return kind;
+}
+
 /* What a frame that came means: 1 it is wanted, 0 it is none that ends the wait, or < 0. */
 static int judge(struct zr_inst *b, const struct reply *r, int kind)
 {
@@ -219,8 +242,12 @@ static int await(struct zr_inst *b, struct reply *r)
 		if (kind == 0) {
 			kind = ask(b, r, text);
 			double at = now();
-			if (kind == 1 && at >= end)
+			if (kind == 1 && at >= end) {
+				int found = take_back(b, r);
+				if (found)
+					return found < 0 ? found : 0;
 				return give_up(b, r, at - start, text);
+			}
 			if (kind == 1 && *text)
 				zr_log(b->h, ZR_LOG_WARN, "waited %.0f s for %s", at - start, text);
 			said = at;

@@ -374,6 +374,10 @@ static void take_frame(struct zt_server *v, struct conn *c, const struct zt_head
 	case ZT_GET:
 		get_value(v, c, key);
 		return;
+	case ZT_FORGET:
+		c->waits = 0;
+		answer(c, ZT_FORGOTTEN, NULL, 0);
+		return;
 	case ZT_FENCE:
 		c->waits = ZT_FENCE;
 		end_fence(v);
