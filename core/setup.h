@@ -75,6 +75,7 @@ struct zr_setup_facts {
 	int peers;  /* ranks can read each other's memory in place */
 	/* and map the shares of a unit one after the other: its gather moves nothing */
 	int views;
+	int small_device; /* it has no room to add up micro-batches, on some rank */
 	/* gradients of so many neighbours are added by their node before they go to others; 1:
 	 * each rank sends its own */
 	int32_t node_sum;

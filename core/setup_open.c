@@ -560,6 +560,24 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	return zr_shares_resolve(s->cfg, err);
 }
 
+/* Micro-batches are not added up on devices of which one has no room for it. */
+static int plan_memory(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = zr_plan_make(s, err);
+	if (rc || !s->plan.device_sums || s->facts.train->accumulate_on == ZR_ACCUMULATE_DEVICE)
+		return rc;
+
+	int64_t small = s->plan.arena[ZR_STORE_DEVICE] > s->facts.device_info.memory;
+	if (s->roles.comm.inst)
+		rc = add_up(s, &small, err);
+	if (rc || !small)
+		return rc;
+
+	s->facts.small_device = 1;
+	zr_plan_free(&s->plan);
+	return zr_plan_make(s, err);
+}
+
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
 	const int trains = s->facts.mode != ZR_MODE_SAMPLE;
@@ -585,7 +603,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		rc = zr_program_onward(s, err);
 	if (rc)
 		return rc;
-	return zr_plan_make(s, err);
+	return plan_memory(s, err);
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)

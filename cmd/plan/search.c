@@ -107,6 +107,21 @@ static void note_row(struct row *r, const struct zr_trial *t, double by, const c
 	}
 }
 
+/* Where the device has no room to add up micro-batches, they are added where their sums lie. */
+static int run_trial(const struct search *s, struct zr_trial *t)
+{
+	struct zr_trial first = *t;
+	char why[320] = "";
+
+	int rc = zr_trial_run(s->a, s->rates, t, s->err);
+	if (rc || t->refused || !t->device_sums || over(s, t, why, sizeof why) <= 1)
+		return rc;
+
+	*t = first;
+	zr_trial_set(t, "train.accumulate_on=tier");
+	return zr_trial_run(s->a, s->rates, t, s->err);
+}
+
 static void set_choice(const struct search *s, struct zr_trial *t, const struct choice *c,
 		       char word[2][WORD])
 {
@@ -137,7 +152,7 @@ static int try_choice(struct search *s, const struct zr_tiers *o, int stage, con
 		zr_trial_set(&t, "zero.update_in_backward=yes");
 	set_choice(s, &t, c, word);
 	zr_trial_set_all(&t, o->set);
-	*rc = zr_trial_run(s->a, s->rates, &t, s->err);
+	*rc = run_trial(s, &t);
 	if (c->early && t.refused)
 		return 1;
 

@@ -104,6 +104,7 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->machine = zr_plan_need(s);
 	t->separate = !s->facts.device_info.unified;
 	t->clips = s->facts.train->gradient_clipping > 0;
+	t->device_sums = s->plan.device_sums;
 	t->sequences = s->facts.batch.train;
 	t->tokens = (double)(s->facts.batch.train * s->facts.batch.length);
 	t->f.received = zr_traffic_received(s); /* known without rates */

@@ -43,6 +43,7 @@ struct zr_trial {
 	uint64_t machine;            /* and of all that share its memory */
 	int separate;                /* the device has a memory of its own */
 	int clips;                   /* gradients are clipped */
+	int device_sums;             /* and adds up micro-batches whose sums lie elsewhere */
 	int forecast;                /* 1: f is known */
 	double tokens;               /* of a step */
 	int64_t sequences;

@@ -31,6 +31,10 @@ enum { ZR_REDUCE_SLOTS, ZR_REDUCE_LOCAL };
 /* Whether the update of a step runs inside the forward of the next one. */
 enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
 
+/* Where the micro-batches of a step are added up: on the device if it has room, on the device, or
+ * where their sums lie. */
+enum { ZR_ACCUMULATE_AUTO, ZR_ACCUMULATE_DEVICE, ZR_ACCUMULATE_TIER };
+
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
 struct zr_train_opts {
 	uint64_t train_batch_size;            /* sequences per optimizer step over all ranks */
@@ -52,6 +56,7 @@ struct zr_train_opts {
 	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;               /* ZR_REDUCE_* */
 	uint64_t sum_group;              /* slots whose gradients are added as a tree */
+	int32_t accumulate_on;           /* ZR_ACCUMULATE_* */
 	const char *freeze;              /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;     /* elements; 0: never in parts */
 };

@@ -12,6 +12,9 @@ static const char *const comm_types[] = {
 static const char *const onward[] = { "auto", "yes", "no", NULL };  /* ZR_ONWARD_* in order */
 static const char *const reductions[] = { "slots", "local", NULL }; /* ZR_REDUCE_* in order */
 
+/* ZR_ACCUMULATE_* in order */
+static const char *const places[] = { "auto", "device", "tier", NULL };
+
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
 #define AUTO_COUNT(f, doc, unit)                                                                   \
 	ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, MOST,     \
@@ -60,6 +63,13 @@ static const struct zr_opt train[] = {
 	      "1 is one after the other. A machine whose ranks hold a whole part of a tree sends "
 	      "the sum of that part. It divides the micro-batches of a step, and divides the "
 	      "number of ranks or is a multiple of it."),
+	ZR_OPT_ENUM(struct zr_train_opts, accumulate_on, 0, "auto", places,
+		    "Where a device has a memory of its own and the sums of gradients lie "
+		    "elsewhere: device: it adds the micro-batches of a step in its memory, and "
+		    "their sum leaves it once; tier: each of them goes where the sums lie, and is "
+		    "added there; auto: on the device, if its memory has room on all ranks and "
+		    "gradients come there. The same bits. Not for reduction = local, nor for "
+		    "gradients in parts, where auto is tier."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they "
 	       "get no gradient, no master and no optimizer state. A pattern behind a ! takes "

@@ -35,11 +35,13 @@ struct zr_lowering {
 	/* what lives are counted in: grows with each operation, and where one has buffers in
 	 * turn */
 	int32_t now;
-	struct zr_share own, slice;              /* blocks that are added now; slice: of parts */
-	uint64_t cache;                          /* bytes of the caches of layers so far */
-	int32_t pending;                         /* a reduce with sums to come, -1: none */
-	int32_t *hop;                            /* [record->n] that an operation is at */
-	int32_t *end;                            /* [record->n] of an update: of its sub-groups */
+	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
+	uint64_t cache;             /* bytes of the caches of layers so far */
+	int32_t pending;            /* a reduce with sums to come, -1: none */
+	int left;     /* 1: of which the device's sums are on their way to their places */
+	int summed;   /* 1: what is added now is such a sum, and no contribution */
+	int32_t *hop; /* [record->n] that an operation is at */
+	int32_t *end; /* [record->n] of an update: of its sub-groups */
 	struct zr_operand batch, staging, chunk; /* buffers: of ZR_R_BATCH and so on */
 	struct zr_operand scalars, sums;         /* of an update */
 	/* of whole matrices: one and its work memory, a part of one on its way, scalars */

@@ -6,6 +6,7 @@
  *   way               zr_low_reduce         zr_low_reduced                   zr_low_pending
  *   one rank          adds
  *   one, by host      rounds, to the host                                    adds
+ *   device first      as if sums were on it; the last time to its tier       adds
  *   peers             fence                 adds in place, fence
  *   others            exchange              adds, shares sums
  *   others, by node   exchange in the node  joins, exchange of nodes         adds, shares sums
@@ -34,9 +35,21 @@ static int alone(const struct zr_lowering *l)
 	return l->f->process.world == 1;
 }
 
+/* Whether the device adds up micro-batches until their sum leaves it. */
+static int on_device_first(const struct zr_lowering *l)
+{
+	return l->plan->device_sums && !l->summed;
+}
+
+/* Where contributions are added. */
+static int sum_region(const struct zr_lowering *l)
+{
+	return on_device_first(l) ? ZR_R_MICRO_SUMS : ZR_R_GRAD;
+}
+
 static int sums_on_host(const struct zr_lowering *l)
 {
-	return l->plan->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+	return l->plan->region[sum_region(l)].store != ZR_STORE_DEVICE;
 }
 
 /* Whether gradients pass through host memory. */
@@ -48,7 +61,7 @@ static int by_host(const struct zr_lowering *l)
 /* Whether what arrives becomes the sum. */
 static int stores(const struct zr_lowering *l)
 {
-	return l->store || zr_sums_locally(l->f);
+	return l->summed || l->store || zr_sums_locally(l->f);
 }
 
 static int sends(const struct zr_lowering *l)
@@ -64,14 +77,16 @@ static int by_node(const struct zr_lowering *l)
 /* What comes for a unit: of each rank its contribution, of neighbours, or their sum. */
 static int contributions(const struct zr_lowering *l)
 {
-	return l->plan->scatter ? 1 : l->f->process.world / l->f->node_sum;
+	if (l->plan->scatter || l->summed)
+		return 1;
+	return l->f->process.world / l->f->node_sum;
 }
 
 /* The type in which they come. As layers left them: in place, in parts, and where nobody sends. */
 static int32_t contribution_type(const struct zr_lowering *l)
 {
 	int goes = by_host(l) && !l->slice.per;
-	if (l->f->peers || (alone(l) && !goes))
+	if (l->f->peers || l->summed || (alone(l) && !goes))
 		return ZR_F32;
 	return l->f->types.comm_dtype;
 }
@@ -96,6 +111,19 @@ static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u, int64
 	o.at += fp32_bytes(skip);
 	if (zr_sums_way(l->f, u) == ZR_SUMS_MEET) /* beside those of the others */
 		o.at += fp32_bytes(l->f->process.rank * m->own.per);
+	return o;
+}
+
+/* Of which contributions are added first to these, perhaps. */
+static struct zr_operand first_sum(const struct zr_lowering *l, int32_t u, int64_t skip,
+				   uint64_t bytes)
+{
+	struct zr_operand o;
+	if (!on_device_first(l))
+		return owned_sum(l, u, skip, bytes);
+
+	o = zr_of_spot(l->plan->unit[u].micro_sum, bytes);
+	o.at += fp32_bytes(skip);
 	return o;
 }
 
@@ -173,12 +201,18 @@ static void set_contributions(const struct zr_lowering *l, const struct zr_sent_
 	a->others.whose = ZR_OTHERS;
 }
 
+/* How many sums wait for what is added to be complete. */
+static int32_t levels_of(const struct zr_lowering *l)
+{
+	return l->summed ? 0 : zr_sums_waiting(l->f);
+}
+
 /* Sums of blocks [first, first + n) that wait, of all levels. */
 static struct zr_operand waiting_sums(const struct zr_lowering *l, int32_t u, int64_t first,
 				      int64_t n)
 {
 	const struct zr_unit_memory *m = &l->plan->unit[u];
-	const int32_t levels = zr_sums_waiting(l->f);
+	const int32_t levels = levels_of(l);
 	if (!levels)
 		return zr_none();
 
@@ -196,14 +230,19 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 			       .from = contribution_type(l),
 			       .number = contributions(l),
 			       .group = (int32_t)l->f->train->sum_group / l->f->node_sum,
-			       .queue = zr_low_queue(l, ZR_R_GRAD) };
+			       .queue = zr_low_queue(l, sum_region(l)) };
 
 	set_contributions(l, x, a);
+	if (l->summed) {
+		of.dtype = ZR_F32;
+		of.group = 1;
+	}
+
 	/* the first tree of several micro-batches is stored by its last one */
 	a->begins = stores(l);
-	if (a->begins && zr_sums_turns(l->f) == 1)
+	if (a->begins && (l->summed || zr_sums_turns(l->f) == 1))
 		of.flags |= ZR_F_STORE;
-	if (l->last)
+	if (l->last && !on_device_first(l))
 		of.flags |= ZR_F_MEASURE;
 	if (l->plan->direct && !l->slice.per)
 		a->from = a->sum;
@@ -224,7 +263,7 @@ static void read_sum(struct zr_lowering *l, struct zr_operand sum, uint64_t at,
 static void pass_waiting(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
 			 uint64_t bytes)
 {
-	const int32_t levels = zr_sums_waiting(l->f);
+	const int32_t levels = levels_of(l);
 	if (levels)
 		zr_low_move_parts(l, from, to, levels, bytes);
 }
@@ -235,7 +274,7 @@ static void add_on_disk(struct zr_lowering *l, int32_t u, const struct zr_sent_r
 			struct zr_operand sum)
 {
 	const int64_t blocks = zr_fewer(l->own.per, l->plan->staging.blocks);
-	const uint64_t step = fp32_bytes(blocks), levels = (uint64_t)zr_sums_waiting(l->f);
+	const uint64_t step = fp32_bytes(blocks), levels = (uint64_t)levels_of(l);
 	struct zr_operand pair = l->staging, waiting = zr_none();
 	if (!pair.buffer)
 		pair = zr_low_buffer(l, ZR_R_STAGING, 2 * step, ZR_PAGE);
@@ -289,7 +328,7 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
 
-	struct zr_operand sum = owned_sum(l, u, l->own.first - whole->first, fp32_bytes(l->own.n));
+	struct zr_operand sum = first_sum(l, u, l->own.first - whole->first, fp32_bytes(l->own.n));
 	if (l->f->peers)
 		l->p->in_place += (uint64_t)(l->f->process.world - 1) * sum.bytes;
 	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
@@ -523,6 +562,58 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 		keep_sums(l, op, i);
 }
 
+/* Whether the device has added up all micro-batches. */
+static int leaves(const struct zr_lowering *l)
+{
+	return l->last && on_device_first(l);
+}
+
+/* What the device added up leaves it, to the sums themselves where these are in memory. */
+static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int disk = l->plan->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
+	l->now++;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		uint64_t bytes = fp32_bytes(l->plan->unit[u].own.per);
+		struct zr_operand to = owned_sum(l, u, 0, bytes);
+		if (disk)
+			to = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, bytes, 64);
+		zr_low_move(l, first_sum(l, u, 0, bytes), to);
+		l->reduce[op->first + i] = (struct zr_sent_received){ zr_none(), to };
+	}
+}
+
+/* zr_low_pending() emits what is left to be done with it. */
+static void await_sums(struct zr_lowering *l, const struct zr_pop *op)
+{
+	zr_low_pending(l);
+	l->pending = (int32_t)(op - l->record->op);
+	l->left = 1;
+}
+
+/* What the device added up becomes the sums, and is measured. */
+static void take_sums(struct zr_lowering *l, const struct zr_pop *op)
+{
+	l->left = 0;
+	l->summed = 1;
+	add_units(l, op);
+	share_sums(l, op);
+	l->summed = 0;
+}
+
+/* Contributions are added, and with the last ones the sums reach who updates. */
+static void add_contributions(struct zr_lowering *l, const struct zr_pop *op)
+{
+	add_units(l, op);
+	if (leaves(l)) {
+		leave_device(l, op);
+		await_sums(l, op);
+	} else if (!on_device_first(l)) {
+		share_sums(l, op);
+	}
+}
+
 /* Where what was received of a unit goes on to: what is the sum so far perhaps straight to its
  * own place. */
 static struct zr_operand target_of(struct zr_lowering *l, int32_t u, int32_t region, uint64_t bytes)
@@ -645,6 +736,13 @@ static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i
 		*x = fill(l, u, from);
 }
 
+static void add_alone(struct zr_lowering *l, const struct zr_pop *op)
+{
+	add_units(l, op);
+	if (leaves(l))
+		leave_device(l, op);
+}
+
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 {
 	if (in_parts(l, op)) {
@@ -658,28 +756,36 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 	if (alone(l) && by_host(l))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (alone(l))
-		add_units(l, op);
+		add_alone(l, op);
 	else if (sends(l) && l->f->peers)
 		fence(l, op, op->n);
 	else if (sends(l) && !zr_comm_on_host(l->f))
 		exchange(l, op);
 }
 
-void zr_low_pending(struct zr_lowering *l)
+/* The next that is to be done for the reduce that is pending. */
+static void go_on(struct zr_lowering *l)
 {
-	int32_t whose = l->op;
-	if (l->pending < 0)
-		return;
-
 	const struct zr_pop *op = &l->record->op[l->pending];
 	l->op = l->pending;
 	l->pending = -1;
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->reduce[op->first + i].send);
+	if (l->left) {
+		take_sums(l, op);
+		return;
+	}
+
 	if (by_host(l) && !sums_on_host(l))
 		move_received(l, op, ZR_R_COMM);
-	add_units(l, op);
-	share_sums(l, op);
+	add_contributions(l, op);
+}
+
+void zr_low_pending(struct zr_lowering *l)
+{
+	int32_t whose = l->op;
+	while (l->pending >= 0)
+		go_on(l);
 	l->op = whose;
 }
 
@@ -703,6 +809,10 @@ static void leave_pending(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;
+	if (alone(l) && leaves(l)) {
+		await_sums(l, op);
+		return;
+	}
 	if (in_parts(l, op) || (alone(l) && !by_host(l)) || (!alone(l) && !sends(l)))
 		return;
 
@@ -712,8 +822,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	if (by_host(l) || by_node(l)) {
 		leave_pending(l, op);
 	} else {
-		add_units(l, op);
-		share_sums(l, op);
+		add_contributions(l, op);
 	}
 
 	l->op = whose;

@@ -36,6 +36,7 @@ enum zr_store {
 	R(GRAD_BUFFER, "gradient buffers") /* a micro-batch's gradients on their way to the sum */ \
 	R(PARTS, "parts of gradients")     /* and of those that come in parts the parts so far */  \
 	R(LOCAL, "local gradients")        /* this rank's sums, with reduction = local */          \
+	R(MICRO_SUMS, "micro-batch sums")  /* on a device, until they go to the sums */            \
 	R(WAITING, "partial sums")         /* of trees over several micro-batches */               \
 	R(GATHER, "gathered parameters")   /* of units that are split */                           \
 	R(STATE, "optimizer state")                                                                \
@@ -102,6 +103,8 @@ struct zr_unit_memory {
 		};
 	};
 	struct zr_spot local; /* whole, with reduction = local */
+	/* of the own blocks, where the device adds up micro-batches whose sums lie elsewhere */
+	struct zr_spot micro_sum;
 	/* sums of the own blocks that wait for the other half of a tree, level by level */
 	struct zr_spot waiting;
 	struct zr_spot parts; /* whole, of a gradient that comes in parts */
@@ -177,6 +180,9 @@ struct zr_plan {
 	int scatter;
 	/* what adds there in an order of its own; NULL: comm in rank order, as core would */
 	const char *sums;
+	/* 1: the device adds up the micro-batches of a step in ZR_R_MICRO_SUMS; their sums go to
+	 * ZR_R_GRAD with the last one */
+	int device_sums;
 	/* 1: the device stores sums on the host without ZR_R_GRAD_BOUNCE */
 	int stored_directly;
 	struct zr_unit_memory *unit; /* [n_units] */
@@ -210,6 +216,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err);
 /* ways.c: stores and tiers of all regions, and by which way gradients go; in which order comm adds
  * them, refused where the section says what it does not do. */
 void zr_stores_choose(const struct zr_setup *s, struct zr_plan *p);
+/* why not even [train] accumulate_on = device lets a device add up micro-batches; NULL: it does */
+const char *zr_why_no_device_sums(const struct zr_setup_facts *f, const struct zr_plan *p);
 int zr_sums_choose(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
 
 /* staging.c: sets of buffers, once everything else has its place. */

@@ -105,6 +105,8 @@ static void place_gradient(const struct zr_setup_facts *f, struct zr_plan *p, in
 		m->parts = take(p, ZR_R_PARTS, whole, ZR_F32);
 	if (zr_sums_locally(f))
 		m->local = take(p, ZR_R_LOCAL, whole, ZR_F32);
+	if (p->device_sums)
+		m->micro_sum = take(p, ZR_R_MICRO_SUMS, m->own.per, ZR_F32);
 	m->waiting = take(p, ZR_R_WAITING, m->own.per * zr_sums_waiting(f), ZR_F32);
 }
 
@@ -246,6 +248,18 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 			       "of a gradient, and is not for reduction = local; take it out");
 }
 
+static int check_device_sums(const struct zr_setup *s, const struct zr_plan *p,
+			     struct zr_error *err)
+{
+	const char *why = zr_why_no_device_sums(&s->facts, p);
+	if (s->facts.mode != ZR_MODE_TRAIN || !why ||
+	    s->facts.train->accumulate_on != ZR_ACCUMULATE_DEVICE)
+		return 0;
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+			       "accumulate_on = device: it does nothing here: %s; take it out",
+			       why);
+}
+
 int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 {
 #define NAME(id, what) what,
@@ -261,6 +275,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 		rc = size_regions(s, p, err);
 	if (!rc)
 		rc = check_parts(s, p, err);
+	if (!rc)
+		rc = check_device_sums(s, p, err);
 	if (!rc)
 		rc = zr_lower_all(s, err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)

@@ -62,6 +62,34 @@ static void choose_ways(const struct zr_setup_facts *f, struct zr_plan *p)
 			     f->train->sum_group == 1 && (f->process.world == 1 || p->scatter);
 }
 
+const char *zr_why_no_device_sums(const struct zr_setup_facts *f, const struct zr_plan *p)
+{
+	if (f->mode != ZR_MODE_TRAIN || f->batch.accumulation == 1)
+		return "each rank has one micro-batch in a step";
+	if (f->device_info.host_ops || f->peers)
+		return "the device has no memory of its own";
+	if (p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE)
+		return "sums are on the device";
+	if (zr_sums_locally(f))
+		return "with reduction = local it is so";
+
+	for (int32_t u = 0; u < f->layout.n_units; u++)
+		if (zr_unit_part(f, u))
+			return "gradients come in parts (gradient_part_size)";
+	return NULL;
+}
+
+/* Where contributions are on the host when they have come, auto leaves them there. */
+static int choose_device_sums(const struct zr_setup_facts *f, const struct zr_plan *p)
+{
+	int place = f->train->accumulate_on;
+	if (place == ZR_ACCUMULATE_TIER || zr_why_no_device_sums(f, p))
+		return 0;
+	if (place == ZR_ACCUMULATE_DEVICE)
+		return 1;
+	return !f->small_device && (f->process.world == 1 || !zr_comm_on_host(f));
+}
+
 /* That of the section [offload.X], if it is there. */
 static int store_or(const struct zr_setup_facts *f, int store, int other)
 {
@@ -97,6 +125,9 @@ void zr_stores_choose(const struct zr_setup *s, struct zr_plan *p)
 	int sums = zr_offloaded(f, ZR_STORE_OPTIMIZER) ? host : ZR_STORE_DEVICE;
 
 	store_gradients(s, r, sums);
+	p->device_sums = choose_device_sums(f, p);
+	if (p->device_sums)
+		r[ZR_R_WAITING].store = ZR_STORE_DEVICE;
 	r[ZR_R_MASTER].store = store_or(f, ZR_STORE_OPTIMIZER, ZR_STORE_DEVICE);
 	r[ZR_R_STATE].store = r[ZR_R_MASTER].store;
 	r[ZR_R_PARAM_OFFLOADED].store = store_or(f, ZR_STORE_PARAM, ZR_STORE_DEVICE);

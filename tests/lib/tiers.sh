@@ -45,6 +45,7 @@ digest() {
 	fi
 	[ "$buffers" != 5 ] || options+=" -o device.late_copies=yes" # as late as a copy beside the computing may be; else as early
 	[ "$precision" != bf16 ] || options+=" -o precision.master=$master"
+	[ "$buffers" = 5 ] || [ "$pieces" = tiny ] || options+=" -o train.accumulate_on=tier"
 	[ "$act" != offload ] || options+=" -o activation.keep=1 $(tier activation "$([ "$threads" = 1 ] && echo cpu || echo nvme)")"
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
 	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000 -o device.later=yes" # operations as late as they may be, too

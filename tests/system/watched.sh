@@ -59,8 +59,9 @@ fp32=$(train "${here[@]}" | tail -n 1)
 bf16=$(train "${here[@]}" -o precision.plugin=bf16 | tail -n 1)
 local=$(train "${here[@]}" -n 2 -o zero.plugin=stage2 -o train.reduction=local | tail -n 1)
 like 'one memory trains' "$fp32$bf16$local" '^(digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}){3}$'
-host="-o offload.optimizer.plugin=cpu"
+host="-o offload.optimizer.plugin=cpu -o train.accumulate_on=tier"
 moves 'one rank, sums on the host' some some $host
+moves 'one rank, sums on the host, added up on the device' some some -o offload.optimizer.plugin=cpu
 moves 'one rank, sums on the device' none none
 moves 'two ranks, sums on the host' some some -n 2 -o zero.plugin=stage2 $host
 moves 'two ranks, sums on the device' some some -n 2 -o zero.plugin=stage1
@@ -99,5 +100,6 @@ updates() { # updates NAME ADAMW COPIES OPTIONS...
 unclipped=$(train "${here[@]}" -o precision.plugin=bf16 -o train.gradient_clipping=0 | tail -n 1)
 updates 'updates after the backward' none none
 updates 'updates in the backward' some some -o zero.update_in_backward=yes
+updates 'updates in the backward, added up on the device' some some -o zero.update_in_backward=yes -o train.accumulate_on=device
 updates 'updates in the backward, two ranks' some some -o zero.update_in_backward=yes -n 2 -o zero.plugin=stage2
 done_testing
