@@ -28,8 +28,8 @@ for p in fp32 bf16; do
 	like "$p: everything in one memory trains" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 done
 
-# States are used where they are, and sums but for a single rank's, where gradients go straight; in fp32 the masters are what is gathered. A comm takes what is on the host
-# from where it lies, unless it moves device memory alone.
+# States are used where they are, and sums but for those that come straight from the device: a single rank's, and what was added up there; in fp32 the
+# masters are what is gathered. A comm takes what is on the host from where it lies, unless it moves device memory alone.
 run=0
 while read -r stage tiers fp32_1 fp32_2 bf16_1 bf16_2; do
 	for p in fp32 bf16; do
@@ -59,7 +59,7 @@ stage3 optimizer+gradient 1 0 1 0
 stage3 optimizer+param 1 0 1 0
 stage3 optimizer+param+devcomm 1 1 1 1
 stage3 optimizer+gradient+param+activation 3 1 3 1
-stage3 optimizer+gradient+param+activation+devcomm 3 2 3 2
+stage3 optimizer+gradient+param+activation+devcomm 3 3 3 3
 hpz optimizer+param 2 2 1 1
 END
 
@@ -78,7 +78,7 @@ for n in 1 2; do
 	is "$n ranks, nothing can be pinned: same bits" "$(grep '^digest' <<<"$out")" "${want[bf16]}"
 	is "$n ranks, nothing can be pinned: who says so" "$(grep 'zeroth: warning' <<<"$out" | sed -E 's/no [0-9]+ bytes/no bytes/' | sort)" \
 		"$(for rank in $(seq 0 $((n - 1))); do
-			for t in activation $([ $n = 1 ] && echo gradient) param; do
+			for t in activation gradient param; do
 				echo "rank $rank: zeroth: warning: offload.$t: ${t/gradient/grad} is not pinned, so that its copies will hold up the host:" \
 					"[device] the device pins no bytes (error 452)"
 			done
