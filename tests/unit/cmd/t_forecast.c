@@ -100,6 +100,29 @@ static void test_both_ways(void **state)
 	free(s);
 }
 
+/* A card's copy starts after the layer that it depends on, while the next one is computed; without
+ * one, at once. */
+static void test_copies(void **state)
+{
+	static int32_t first[] = { 0 };
+	struct zr_instr order[4] = {
+		{ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE },
+		{ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE },
+		{ .kind = ZR_I_COPY, .queue = ZR_Q_COPY, .n_after = 1 },
+		{ .kind = ZR_I_COPY, .queue = ZR_Q_COPY },
+	};
+	const struct zr_lowered p = { .n = 4, .instr = order, .dep = first };
+	struct zr_lowered less = p;
+	(void)state;
+	/* layers 0-1, 1-6; copies 1-3, 3-5 */
+	assert_float_equal(took(&p, 0, 0, (double[]){ 1, 5, 2, 2 }, none), 6, 1e-12);
+	/* copies 1-7, 7-9 */
+	assert_float_equal(took(&p, 0, 0, (double[]){ 1, 5, 6, 2 }, none), 9, 1e-12);
+	order[2].n_after = 0;
+	less.n = 3;
+	assert_float_equal(took(&less, 0, 0, (double[]){ 1, 5, 6, 2 }, none), 6, 1e-12);
+}
+
 static void test_work(void **state)
 {
 	const double at[] = { 8, 8, 8 };
@@ -269,7 +292,7 @@ int main(void)
 		cmocka_unit_test(test_both_ways), cmocka_unit_test(test_work),
 		cmocka_unit_test(test_streams),   cmocka_unit_test(test_window),
 		cmocka_unit_test(test_asked),     cmocka_unit_test(test_cards),
-		cmocka_unit_test(test_measured),
+		cmocka_unit_test(test_measured),  cmocka_unit_test(test_copies),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

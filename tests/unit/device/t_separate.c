@@ -213,13 +213,14 @@ static void operations_refuse_host_memory(void **state)
 	dev_close(&d);
 }
 
-static void open_late(const char *memory)
+/* With an option of the double. */
+static void open_with(const char *memory, const char *option)
 {
 	dev_open_memory(&d, 1, "auto", memory, 1);
 	dev_close(&d);
 	d.h = test_host(1);
 	d.opts = test_options(d.desc);
-	assert_int_equal(test_set(d.desc, d.opts, "late_copies", "yes"), 0);
+	assert_int_equal(test_set(d.desc, d.opts, option, "yes"), 0);
 	assert_int_equal(test_set(d.desc, d.opts, "memory", memory), 0);
 	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_OK);
 }
@@ -232,7 +233,7 @@ static void late_copies_happen_when_they_are_waited_for(void **state)
 	float *dev, *host;
 	int i, late = 0;
 	(void)state;
-	open_late("1M");
+	open_with("1M", "late_copies");
 	dev = take(sizeof back);
 	host = take_pinned(sizeof back);
 	for (i = 0; i < N; i++) {
@@ -252,6 +253,36 @@ static void late_copies_happen_when_they_are_waited_for(void **state)
 	assert_int_equal(d.v->copy_wait(d.inst, ticket[0]), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "no copy has ticket"));
 	d.v->mem_free(d.inst, host, sizeof back, ZR_MEM_PINNED);
+	dev_close(&d);
+}
+
+/* Operations that wait run when something needs them: a copy after a mark those before the mark. */
+static void operations_wait_for_a_copy_that_needs_them(void **state)
+{
+	float back[2] = { 0 }, *dev, *host;
+	uint64_t ticket;
+	(void)state;
+	open_with("1M", "later");
+	dev = take(2 * sizeof *dev);
+	host = take_pinned(2 * sizeof *host);
+	for (int i = 0; i < 2; i++) {
+		struct zr_op_init op = {
+			.size = sizeof op, .n = 1, .mean = 3 + (float)i, .dst = dev + i
+		};
+		assert_int_equal(d.ops->init(d.ops, NULL, &op), ZR_OK);
+		assert_int_equal(d.v->mark(d.inst, (uint32_t)i), ZR_OK);
+	}
+	assert_int_equal(d.v->copy_after(d.inst, host, dev, 8, 0, &ticket), ZR_OK);
+	assert_int_equal(d.v->copy_wait(d.inst, ticket), ZR_OK);
+	assert_true(host[0] == 3 && host[1] == 0);
+	assert_int_equal(d.v->copy_after(d.inst, host, dev, 8, 1, &ticket), ZR_OK);
+	assert_int_equal(d.v->copy_wait(d.inst, ticket), ZR_OK);
+	assert_true(host[0] == 3 && host[1] == 4);
+	assert_int_equal(d.v->mark(d.inst, ZR_MARKS), ZR_EINVAL);
+	assert_int_equal(d.v->copy_after(d.inst, host, dev, 8, ZR_MARKS, &ticket), ZR_EINVAL);
+	move(back, dev, sizeof back);
+	assert_true(back[0] == 3 && back[1] == 4);
+	d.v->mem_free(d.inst, host, 2 * sizeof *host, ZR_MEM_PINNED);
 	dev_close(&d);
 }
 
@@ -339,7 +370,7 @@ static void late_copies_need_what_is_still_pinned(void **state)
 	static char *host, *dev;
 	uint64_t ticket;
 	(void)state;
-	open_late("1M");
+	open_with("1M", "late_copies");
 	dev = take(64);
 	host = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_int_equal(d.v->mem_pin(d.inst, host, 4096), ZR_OK);
@@ -487,6 +518,7 @@ int main(void)
 		cmocka_unit_test(pinning_out_of_order_is_refused_or_said),
 		cmocka_unit_test(late_copies_need_what_is_still_pinned),
 		cmocka_unit_test(late_copies_happen_when_they_are_waited_for),
+		cmocka_unit_test(operations_wait_for_a_copy_that_needs_them),
 		cmocka_unit_test(gpt2_touches_nothing_itself_I1),
 		cmocka_unit_test(optimizers_touch_nothing_themselves_I1),
 	};
