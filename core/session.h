@@ -11,6 +11,7 @@
 #include "core/setup.h"
 
 struct zr_subgroup;
+struct zr_beside;
 struct zr_chunk;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
@@ -63,13 +64,15 @@ struct zr_session {
 	int32_t at, waiting;              /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
 	struct zr_marks marks;
-	const void **each;      /* [world] scratch: where each rank has its contribution */
-	int late;               /* 1: writes of programs that are over may go on */
-	struct zr_source *from; /* of the batch to come; NULL: of who samples */
-	int64_t sequences;      /* of it: those behind have no target; 0: they go round */
-	int32_t split;          /* ZR_SPLIT_* of it */
-	int64_t slot;           /* its number in the global batch */
-	const int32_t *given;   /* tokens of who samples */
+	struct zr_beside *beside; /* the thread for what the host computes; NULL: none */
+	int in_turn;              /* 1: it gets nothing, so that each instruction's time is seen */
+	const void **each;        /* [world] scratch: where each rank has its contribution */
+	int late;                 /* 1: writes of programs that are over may go on */
+	struct zr_source *from;   /* of the batch to come; NULL: of who samples */
+	int64_t sequences;        /* of it: those behind have no target; 0: they go round */
+	int32_t split;            /* ZR_SPLIT_* of it */
+	int64_t slot;             /* its number in the global batch */
+	const int32_t *given;     /* tokens of who samples */
 	struct zr_layer_call call;
 	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody
 	 * watches */

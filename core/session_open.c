@@ -155,6 +155,8 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = zr_bind(s, err);
 	if (!rc)
+		rc = zr_beside_open(s, err);
+	if (!rc)
 		rc = ZR_ASK(&setup->roles.precision, precision, start, err, &s->scale);
 	if (rc)
 		zr_session_close(s);
@@ -168,6 +170,7 @@ void zr_session_close(struct zr_session *s)
 	if (!s)
 		return;
 
+	zr_beside_close(s);
 	zr_tier_close(s);
 	take_back_arena(s);
 	give_arena(s, ZR_STORE_HOST);

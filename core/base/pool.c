@@ -33,6 +33,7 @@
 
 struct zr_pool {
 	int threads;
+	pthread_mutex_t job_lock; /* of who has a job */
 	zr_pool_fn *fn;
 	void *arg;
 	int64_t n;
@@ -157,6 +158,7 @@ int zr_pool_new(int threads, struct zr_pool **out)
 
 	memset(p, 0, bytes);
 	p->threads = 1;
+	pthread_mutex_init(&p->job_lock, NULL);
 	restore_rounding();
 	sigset_t old;
 	zr_pool_mask(&old);
@@ -183,6 +185,7 @@ void zr_pool_free(struct zr_pool *p)
 	futex_wake(&p->job);
 	for (int i = 1; i < p->threads; i++)
 		pthread_join(p->worker[i].thread, NULL);
+	pthread_mutex_destroy(&p->job_lock);
 	free(p);
 }
 
@@ -212,6 +215,7 @@ void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg)
 			run_item(p, fn, arg, i, 0);
 		return;
 	}
+	pthread_mutex_lock(&p->job_lock);
 	p->fn = fn;
 	p->arg = arg;
 	p->n = n;
@@ -223,4 +227,5 @@ void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg)
 		futex_wake(&p->job);
 	work(p, 0);
 	wait_done(p, (unsigned)n);
+	pthread_mutex_unlock(&p->job_lock);
 }

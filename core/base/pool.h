@@ -28,6 +28,7 @@ int zr_pool_size(const struct zr_pool *p);
 /* Puts back how the processor rounds on this thread; whether something changed it here or, since
  * the last call, in an item. p may be NULL. */
 int zr_pool_rounding(struct zr_pool *p);
+/* One job after the other, whoever calls; an item runs no job. [any] */
 void zr_pool_run(struct zr_pool *p, int64_t n, zr_pool_fn *fn, void *arg);
 
 #endif

@@ -259,21 +259,21 @@ int zr_begin_join(struct zr_session *s, const struct zr_call *c)
 
 /* ---- updates ---- */
 
-static const struct zr_subgroup *subgroup_of(const struct zr_session *s, const struct zr_call *c)
+static const struct zr_subgroup *subgroup_of(const struct zr_call *c)
 {
-	return &s->running->subgroup[c->i->number];
+	return &c->program->subgroup[c->i->number];
 }
 
 int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 {
 	if (s->before_update)
-		s->before_update(s->before_update_arg, subgroup_of(s, c));
+		s->before_update(s->before_update_arg, subgroup_of(c));
 	return 0;
 }
 
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_opt_data d = { .subgroup = subgroup_of(s, c),
+	struct zr_opt_data d = { .subgroup = subgroup_of(c),
 				 .kept = { ops_of(s, c->i), c->at[ZR_O_OPTIMIZE_MASTER],
 					   c->at[ZR_O_OPTIMIZE_COPY] },
 				 .grad = c->at[ZR_O_OPTIMIZE_GRAD],
@@ -295,7 +295,7 @@ int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[ZR_O_LOAD_MASTER], c->at[ZR_O_LOAD_COPY] };
 	float *x = (float *)c->at[ZR_O_LOAD_VALUES];
-	const struct zr_subgroup *p = subgroup_of(s, c);
+	const struct zr_subgroup *p = subgroup_of(c);
 	if (c->i->kind == ZR_I_LOAD)
 		return zr_master_get(s, p, &m, 0, c->i->blocks, x, c->err);
 	return zr_master_put(s, p, &m, 0, c->i->blocks, x, c->err);

@@ -12,6 +12,7 @@
 
 /* An instruction with its operands and their addresses. */
 struct zr_call {
+	const struct zr_lowered *program;
 	const struct zr_instr *i;
 	const struct zr_operand *o;
 	char *const *at;               /* [i->n], NULL: no address, or none is wanted */
@@ -50,6 +51,18 @@ int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err);
 int zr_can_mark(const struct zr_session *s);
 int zr_mark(struct zr_session *s, uint64_t *mark, struct zr_error *err);
 uint32_t zr_mark_before(const struct zr_session *s, const struct zr_instr *copy);
+
+/* beside.c: a thread for what the host computes. Opens it where there is use for it; [main].
+ * Whether it takes an instruction; gives it one, which gets a ticket; waits for one, for all: a
+ * failure is that of the first one that failed, which the session is then at. On that thread: the
+ * instruction that runs, -1: this is another thread. */
+int zr_beside_open(struct zr_session *s, struct zr_error *err);
+void zr_beside_close(struct zr_session *s);
+int zr_beside_takes(const struct zr_session *s, const struct zr_instr *i);
+void zr_beside_give(struct zr_session *s, const struct zr_call *c, zr_call_fn *fn, int32_t number);
+int zr_beside_wait(struct zr_session *s, uint64_t ticket, struct zr_error *err);
+int zr_beside_settle(struct zr_session *s, struct zr_error *err);
+int32_t zr_beside_at(void);
 
 /* run.c: a program from its beginning to the end of all it began but late writes. */
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err);

@@ -22,18 +22,18 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 	const struct zr_operand *o = NULL;
 	if (p->n_operand)
 		o = p->operand + first;
-	return (struct zr_call){
-		&p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n], err
-	};
+	return (struct zr_call){ p,  &p->instr[n], o, b->at + first, b->seg + first, &b->ticket[n],
+				 err };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
 {
+	const int32_t beside = zr_beside_at();
 	if (!s->running)
 		return;
 
-	int n = snprintf(out, size, "%s", s->waiting ? "wait for the " : "");
-	zr_instr_text(s->setup, s->running, s->at, out + n, size - (size_t)n);
+	int n = snprintf(out, size, "%s", s->waiting && beside < 0 ? "wait for the " : "");
+	zr_instr_text(s->setup, s->running, beside < 0 ? s->at : beside, out + n, size - (size_t)n);
 }
 
 /* What ran: whoever failed does not know. What another rank fails with says where already. */
@@ -65,7 +65,11 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 
 	s->at = n;
 	s->waiting = 1;
-	int rc = end[c.i->kind](s, &c);
+	int rc;
+	if (c.i->queue == ZR_Q_HOST)
+		rc = zr_beside_wait(s, *c.ticket, err);
+	else
+		rc = end[c.i->kind](s, &c);
 	*c.ticket = 0;
 	if (!rc && s->ran)
 		s->ran(s->ran_arg, p, n, 1);
@@ -94,6 +98,23 @@ int zr_writes_settle(struct zr_session *s, struct zr_error *err)
 	return rc;
 }
 
+/* What the host computes may be left to another thread; what else it does comes after all that is
+ * left to that. */
+static int run(struct zr_session *s, const struct zr_call *c)
+{
+	int rc = 0;
+	if (zr_beside_takes(s, c->i)) {
+		zr_beside_give(s, c, begin[c->i->kind], s->at);
+		return 0;
+	}
+
+	if (c->i->queue == ZR_Q_HOST && (c->i->kind != ZR_I_SECURE || s->before_update))
+		rc = zr_beside_settle(s, c->err);
+	if (rc)
+		return rc;
+	return begin[c->i->kind](s, c);
+}
+
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err)
 {
 	struct zr_call c = call_of(s, p, n, err);
@@ -104,7 +125,7 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	s->at = n;
 	s->waiting = 0;
 	*c.ticket = 0;
-	rc = begin[c.i->kind](s, &c);
+	rc = run(s, &c);
 	if (!rc && c.i->flags & ZR_F_MARK)
 		rc = zr_mark(s, &s->bound[p->id].mark[n], err);
 	if (!rc && s->ran)

@@ -141,7 +141,7 @@ static int post_exchange(struct zr_session *s, const struct zr_call *c,
 {
 	struct zr_instance *comm = comm_of(s, c->i->flags & ZR_F_DEVICE);
 	const struct zr_comm_v1 *v = comm->vtbl;
-	const int64_t *count = s->running->count + c->i->root;
+	const int64_t *count = c->program->count + c->i->root;
 	struct zr_comm_exchange x = { .size = sizeof x,
 				      .group = c->i->group,
 				      .dtype = c->i->dtype,

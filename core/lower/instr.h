@@ -126,6 +126,13 @@ struct zr_instr {
 	int64_t block, blocks;
 };
 
+/* What the host computes beside the thread that begins instructions: see core/exec/beside.c. */
+static inline int zr_beside_kind(const struct zr_instr *i)
+{
+	return i->queue == ZR_Q_HOST &&
+	       (i->kind == ZR_I_ACCUMULATE || i->kind == ZR_I_OPTIMIZE || i->kind == ZR_I_CAST);
+}
+
 /* Which operand of a read or a write is in a store; the other one is in memory. */
 static inline int32_t zr_stored(const struct zr_instr *i)
 {

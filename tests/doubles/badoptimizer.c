@@ -12,6 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -137,6 +138,13 @@ static void *in_thread(void *what)
 	return NULL;
 }
 
+static void say_thread(void)
+{
+	char name[16] = "";
+	pthread_getname_np(pthread_self(), name, sizeof name);
+	fprintf(stderr, "thread %s\n", name);
+}
+
 static void at(const struct zr_inst *inst, const char *where)
 {
 	const char *what = asked("BAD_DOES"), *in = asked("BAD_IN");
@@ -145,6 +153,8 @@ static void at(const struct zr_inst *inst, const char *where)
 		return;
 	if (!strcmp(what, "overflow"))
 		overflow(NULL);
+	else if (!strcmp(what, "name"))
+		say_thread();
 	else if (!strncmp(what, "thread ", 7) &&
 		 !pthread_create(&t, NULL, in_thread, (void *)(what + 7)))
 		pthread_join(t, NULL);

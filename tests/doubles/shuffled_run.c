@@ -226,6 +226,8 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	prepare(&h);
 	while (!rc && h.over < h.p->n)
 		rc = do_one(&h);
+	if (!rc)
+		rc = zr_beside_settle(s, err);
 	s->in_place += h.p->in_place;
 	s->running = NULL;
 	void *all[] = { h.left,     h.first,    h.next,     h.ready,    h.going,   h.late,

@@ -9,7 +9,7 @@ umask 022
 
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
 read -ra cc <<< "${CC:-cc}"
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badoptimizer.so "$ZR_SRCDIR/tests/doubles/badoptimizer.c" -lpthread
+"${cc[@]}" -std=gnu11 -D_GNU_SOURCE -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badoptimizer.so "$ZR_SRCDIR/tests/doubles/badoptimizer.c" -lpthread
 "${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o lacking.so "$ZR_SRCDIR/tests/doubles/lacking.c" -ldl
 plugin=$scratch/badoptimizer.so lacking=$scratch/lacking.so
 
@@ -181,6 +181,12 @@ ends() {
 export BAD_DOES BAD_IN BAD_RANK
 place="plugin optimizer/badoptimizer, $plugin"
 update='step 3, update (unit wte)'
+# a device with a memory of its own: the host has a thread for what it computes
+apart=(-o device.plugin="$cards" -o device.separate=on -o device.memory=32M -o offload.optimizer.plugin=cpu)
+BAD_DOES=name train "${apart[@]}"
+like 'what the host computes has a thread of its own' "$(cat err)" '^thread zeroth host$'
+BAD_DOES=name train "${apart[@]}" -o run.wall_clock_breakdown=yes
+like 'but where the time of each instruction is asked for' "$(cat err)" '^thread zeroth$'
 if [ -z "$ZR_SANITIZE" ]; then # they say it themselves
 	for case in 'write:139:SEGV (Segmentation fault)' 'call:139:SEGV (Segmentation fault)' 'overflow:139:SEGV (Segmentation fault)' \
 		'trap:132:ILL (Illegal instruction)' 'bus:135:BUS (Bus error)' 'abort:134:ABRT (Aborted)' 'divide:136:FPE (Floating point exception)'; do
@@ -193,7 +199,10 @@ if [ -z "$ZR_SANITIZE" ]; then # they say it themselves
 	for BAD_IN in create states destroy; do
 		ends "I5: a crash in $BAD_IN" "139 zeroth: killed by SIGSEGV (Segmentation fault) in $BAD_IN() of $place"
 	done
-	BAD_IN=step BAD_RANK=1
+	BAD_IN=step
+	ends 'I5: a crash where the host computes beside the device' \
+		"139 zeroth: killed by SIGSEGV (Segmentation fault) in step() of $place; rank 0, $update" "${apart[@]}"
+	BAD_RANK=1
 	beside ends 'I5: a crash of one of two ranks' \
 		"4 zeroth: rank 1 was killed by SIGSEGV (Segmentation fault) in step() of $place; rank 1, $update" -n 2
 	BAD_DOES='thread write' BAD_RANK=0

@@ -14,11 +14,12 @@ struct clocks {
 	double free[ZR_FORECAST_QUEUES]; /* when each queue has done all that it was given */
 };
 
-/* Whether the thread does it itself. */
+/* Whether the thread does it itself: of the host's queue, beside a device with a memory of its own,
+ * what another thread does not compute. */
 static int by_thread(const struct zr_setup_facts *f, const struct zr_instr *i)
 {
 	if (i->queue == ZR_Q_HOST)
-		return 1;
+		return f->device_info.host_ops || !zr_beside_kind(i);
 	return f->device_info.host_ops && (i->queue == ZR_Q_COMPUTE || i->queue == ZR_Q_COMM);
 }
 

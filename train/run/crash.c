@@ -212,7 +212,7 @@ static void where(ucontext_t *u, char *out, size_t size)
 		char doing[256] = "";
 		zr_running_text(now, doing, sizeof doing);
 		append_text(out, size, "; rank %d, step %lld%s%s", now->setup->facts.process.rank,
-			    (long long)now->step + 1, *doing ? ", " : "", doing);
+			    (long long)zr_step_running(now), *doing ? ", " : "", doing);
 	}
 }
 

@@ -74,6 +74,7 @@ void zr_timeline_begin(struct zr_timeline *t)
 
 	t->tracing = t->trace && zr_trace_wants(t->trace, step);
 	t->wait = (t->wanted || t->tracing) && !t->session->setup->facts.device_info.unified;
+	t->session->in_turn = t->wait;
 	if (t->tracing)
 		zr_trace_begin(t->trace, step);
 	memset(t->part, 0, sizeof t->part);
