@@ -48,17 +48,31 @@ const char *zr_tier_name(int32_t tier)
 	return tier == ZR_TIER_HOST ? "host" : "disk";
 }
 
-/* The advice that helps most, chosen by the largest region of the tier. */
-static void advise(const struct zr_setup *s, int tier, int largest, char *buf, size_t n)
+/* What the machine saves in buffers where an update does not run within the next forward. */
+static uint64_t saved_by_waiting(const struct zr_setup *s)
+{
+	const struct zr_staging *g = &s->plan.staging;
+
+	if (!g->early)
+		return 0;
+	return g->set_bytes * (uint64_t)(g->sets - g->least) *
+	       (uint64_t)zr_machine_ranks(&s->facts);
+}
+
+/* The advice that helps most, chosen by the largest region of the tier. lack: bytes. */
+static void advise(const struct zr_setup *s, int tier, int largest, uint64_t lack, char *buf,
+		   size_t n)
 {
 	const struct zr_region *r = s->plan.region;
 	const char *stage = s->roles.zero.section ? s->roles.zero.section->plugin->desc->id : "";
 	int on_device = tier == zr_store_tier(&s->facts, ZR_STORE_DEVICE),
 	    state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
 
-	if (r[ZR_R_ACT].tier == tier &&
-	    2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
-	    (s->facts.batch.micro > 1 || s->facts.batch.length > 1))
+	if (tier == ZR_TIER_HOST && lack <= saved_by_waiting(s))
+		snprintf(buf, n, "set [train] update_in_forward = no, which takes fewer buffers");
+	else if (r[ZR_R_ACT].tier == tier &&
+		 2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
+		 (s->facts.batch.micro > 1 || s->facts.batch.length > 1))
 		snprintf(buf, n,
 			 "lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
 			 "choose [activation] plugin = recompute",
@@ -103,7 +117,7 @@ static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need,
 		if ((r[i].tier == tier || (played && r[i].tier == ZR_TIER_DEVICE)) &&
 		    (largest < 0 || r[i].bytes > r[largest].bytes))
 			largest = i;
-	advise(s, tier, largest, what, sizeof what);
+	advise(s, tier, largest, need - have, what, sizeof what);
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
 	const char *given = "", *of = "memory";
 	if (tier == ZR_TIER_HOST && have == limit->host)

@@ -83,6 +83,14 @@ like 'the first states are there before the update begins: read beside the backw
 		-o train.train_batch_size=2 "${disk[@]}" | sed -n '/^program last micro/,/^program boundary/p' | sed '1,/backward of layer h\.5 /d')" \
 	'store +read .*< optimizer state'
 
+# What needs more memory than there is is refused with the way out.
+room() { "$ZEROTH" plan --json --no-compare "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o model.layers=8 \
+	-o model.width=192 -o train.train_batch_size=2 "${disk[@]}" "$@"; }
+most=$(room | sed -n '/"total": {/,/}/s/.*"host": *\([0-9]*\).*/\1/p')
+like 'too little memory for its buffers: what to do' "$(room -o memory.host=$((most - 100000)) 2>&1)" \
+	'does not fit: .*set \[train\] update_in_forward = no, which takes fewer buffers'
+ok 'which helps' room -o memory.host=$((most - 100000)) "${after[@]}"
+
 # A failure belongs to the step whose update it is, wherever that runs.
 build latedisk
 writes() { # writes OPTION...: the last line of a training of two steps
