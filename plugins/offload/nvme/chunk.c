@@ -140,14 +140,20 @@ static int meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 	return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Whether r overlaps an earlier request that goes on. */
+static int overlap(const struct nv_request *e, const struct nv_request *r)
+{
+	if (e->object == r->object && meet(e->off, e->bytes, r->off, r->bytes))
+		return 1;
+	return meet((uintptr_t)e->mem, e->bytes, (uintptr_t)r->mem, r->bytes);
+}
+
+/* Whether r overlaps an earlier request that goes on. What does not go on may be about to be
+ * posted again, by another thread. */
 static int too_early(const struct zr_inst *d, const struct nv_request *r)
 {
 	for (const struct nv_request *e = d->request; e < d->request + NV_INFLIGHT; e++) {
 		int earlier = (e->queued || e->open) && e->number < r->number;
-		int object = e->object == r->object && meet(e->off, e->bytes, r->off, r->bytes);
-		int memory = meet((uintptr_t)e->mem, e->bytes, (uintptr_t)r->mem, r->bytes);
-		if (earlier && (object || memory))
+		if (earlier && overlap(e, r))
 			return 1;
 	}
 
