@@ -48,7 +48,7 @@ is 'I1: the same bits as anywhere' "$(grep '^digest:' same.out)" "$digest"
 plugged 1 1 "$first"
 train two -n 2
 is 'each rank of a machine goes to its own card' \
-	"$(for r in $(pgrep -P $process); do allowed "$r"; done | sort -n | xargs)" "$(printf '%d\n' "$first" "$second" | sort -n | xargs)"
+	"$(for r in $(children $process); do allowed "$r"; done | sort -n | xargs)" "$(printf '%d\n' "$first" "$second" | sort -n | xargs)"
 stop
 
 # stays NAME NODE LIST [COMMAND...]: threads stay where they may be
