@@ -117,7 +117,8 @@ template <int N, int M> ZR_DEVICE float larger_of(float largest, const float (&s
 	return largest;
 }
 
-/* LARGEST: the largest scores are wanted. */
+/* LARGEST: the largest scores are wanted. A thread keeps its own in shared memory, behind the tiles:
+ * there is no register left. */
 template <class T, int D, bool PLAIN, bool LARGEST>
 static __global__ void __launch_bounds__(THREADS, 2)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
@@ -137,9 +138,11 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	const seen_keys seen = keys_seen(o, b, mine, 16 * M);
 	results<D, M> x = {};
-	float largest = 0;
+	float *const largest = (float *)(void *)tile_at<D>(room, BLOCK + 4 * KEYS).x + threadIdx.x;
 	carrier<D> queries, keys, values;
 
+	if constexpr (LARGEST)
+		*largest = 0;
 #pragma unroll
 	for (int r = 0; r < M; r++) {
 		x.base[r][0] = x.base[r][1] = -INFINITY;
@@ -174,23 +177,23 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			continue;
 		const bool masked = j0 + KEYS > mine + 1 || j0 < seen.all;
 		add_scores<T>(s, a, k);
-		if constexpr (LARGEST) {
+		if constexpr (PLAIN || LARGEST)
 			if (masked)
 				mask_keys(o, b, mine + g, j0 + 2 * t, s);
-			largest = larger_of(largest, s);
-		}
-		if constexpr (!PLAIN)
+		if constexpr (LARGEST)
+			*largest = larger_of(*largest, s);
+		if constexpr (!PLAIN) {
 			soft_cap(o, s);
-		if (masked)
-			mask_keys(o, b, mine + g, j0 + 2 * t, s);
-		if constexpr (!PLAIN)
+			if (masked)
+				mask_keys(o, b, mine + g, j0 + 2 * t, s);
 			bits[0] = kept<KEYS / 8>(o, element(o, b, h, mine + g, j0 + 2 * t),
 						 (uint64_t)o.length, 1);
+		}
 		soften<PLAIN>(x, s, scale, m, bits);
 		add_rows<T, D>(x.acc, s, v);
 	}
 	if constexpr (LARGEST)
-		raise_largest(o, h, largest * o.scale);
+		raise_largest(o, h, *largest * o.scale);
 #pragma unroll
 	for (int r = 0; r < M; r++)
 #pragma unroll
@@ -211,8 +214,9 @@ template <class T, int D, bool PLAIN, bool LARGEST>
 static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
 	constexpr int rows = ROWS * sixteens<PLAIN>();
+	constexpr size_t tiles = (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2;
 	return zr_launch(forward_kernel<T, D, PLAIN, LARGEST>, attention_grid(o, o->heads, rows),
-			 dim3(THREADS), (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2, s, *o);
+			 dim3(THREADS), tiles + (LARGEST ? THREADS * sizeof(float) : 0), s, *o);
 }
 
 template <class T, int D>

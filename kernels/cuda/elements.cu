@@ -428,7 +428,7 @@ struct scale_heads {
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
 		zr_quad x = zr_load<float>(op.x, at);
-		for (int k = 0; k < at.n; k++) {
+		for (int k = 0; k < 4; k++) {
 			const int64_t head = zr_scaled_head(&op, op.first + at.i + k);
 			if (head >= 0)
 				x.x[k] *= op.factor[head];
