@@ -700,13 +700,14 @@ static void gather_in(struct comm *m, int32_t *all, int32_t op)
 /* Once it is taken back it goes, and whoever looks at it faults. */
 static void lent(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 {
+	const struct zr_comm_v1 *v = c->vtbl;
 	const uint64_t bytes = 1 << 20;
 	struct comm m;
 
 	(void)shared;
-	open_comm(c, &m, rank, world, world % NODE ? 0 : NODE);
-	if (!ZR_HAS(m.v, struct zr_comm_v1, mem_take_back) || !m.v->mem_lend)
+	if (!ZR_HAS(v, struct zr_comm_v1, mem_take_back) || !v->mem_lend)
 		zr_check_skip(c, "it is lent no memory");
+	open_comm(c, &m, rank, world, world % NODE ? 0 : NODE);
 	for (int32_t round = 0; round < 3; round++) {
 		int32_t *all = zr_area_new(c, "what is lent", bytes, 64);
 		m.t.code = 0;
