@@ -30,7 +30,8 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 					 .out = at(s, 1),
 					 .lse = f32(s, 2),
 					 .window = variant & 2 ? 20 : 0,
-					 .softcap = variant & 2 ? 0.5f : 0 };
+					 .softcap = variant & 2 ? 0.5f : 0,
+					 .max_scores = f32(s, 6) };
 }
 
 static int attention(const struct side *s, int32_t dtype, int variant)
@@ -85,6 +86,9 @@ static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t l
 	operand(rows * out, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * in, dtype, 1, 0, coarse);
 	operand(attention_work(dtype, variant), ZR_F32, 1, 0, -1);
+	operand(heads, ZR_F32, 0, 0, 256);
+	for (int64_t h = 0; h < heads; h++)
+		put(start + operands[6].at, ZR_F32, h, h % 2 ? 0 : 0.125);
 	twins(name, op, dtype, variant);
 }
 
