@@ -6,6 +6,7 @@
  * apart, with what clipping costs. Where nothing fits, adapters are tried, on the model as it is
  * and on one in 4 bits: they train something else as well.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ struct search {
 	struct zr_error *err;
 	int ranks, separate, narrow;
 	int64_t sequences; /* of a step */
+	char memory[WORD]; /* "device.memory=N" as --device says */
 	int planned;
 	int clips;
 	struct fastest same;      /* of those that train what CONF says */
@@ -107,18 +109,18 @@ static void note_row(struct row *r, const struct zr_trial *t, double by, const c
 	}
 }
 
-/* Where the device has no room to add up micro-batches, they are added where their sums lie. */
+/* With more memory than there is a device may add up micro-batches which it has no room for: then
+ * the plan is made again with what there is. */
 static int run_trial(const struct search *s, struct zr_trial *t)
 {
 	struct zr_trial first = *t;
-	char why[320] = "";
 
 	int rc = zr_trial_run(s->a, s->rates, t, s->err);
-	if (rc || t->refused || !t->device_sums || over(s, t, why, sizeof why) <= 1)
+	if (rc || !s->a->device || !t->device_sums || t->device <= s->a->device)
 		return rc;
 
 	*t = first;
-	zr_trial_set(t, "train.accumulate_on=tier");
+	t->set[0] = s->memory; /* in place of 1T */
 	return zr_trial_run(s->a, s->rates, t, s->err);
 }
 
@@ -351,6 +353,7 @@ int zr_plan_search(const struct zr_plan_args *a, struct zr_rate_source *rates, s
 {
 	struct search s = { .a = a, .rates = rates, .err = err, .ranks = a->ranks ? a->ranks : 1 };
 
+	snprintf(s.memory, WORD, "device.memory=%" PRIu64, a->device);
 	int rc = look(&s);
 	for (int adapter = 0; !rc && !s.same.fit && adapter < 3; adapter++)
 		rc = try_all(&s, adapter);

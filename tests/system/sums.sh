@@ -108,6 +108,8 @@ is 'I1 no room, comm of device memory: the same bits' "$(digest fp32 fp32 cpu no
 	-o device.memory=1700K "${gpu[@]}")" "$plain"
 is 'auto: there is no room for two ranks' "$(sums -n 2 "${auto[@]}" -o device.memory=1700K)$(sums -n 2 "${auto[@]}" -o device.memory=3M)" 01
 is 'auto: a comm of host memory' "$(digest fp32 fp32 cpu none none stage1 2 keep auto auto 1 > /dev/null; sums -n 2 "${auto[@]}")" 0
+like '--fit: there is no room' "$("$ZEROTH" plan --fit --card H200 --device 1050K --host 1G --disk 1G "$ZR_SRCDIR/tests/lib/matrix.ini" \
+	-o data.path="$scratch/text" -o train.train_batch_size=7 | grep -m 1 'state: cpu')" '^0 +state: cpu +fits: '
 refused() { # refused REASON ARGUMENTS OF digest...
 	like "accumulate_on = device: $1" "$(digest "${@:2}" "${here[@]}")" "accumulate_on = device: it does nothing here: $1; take it out"
 }
