@@ -225,7 +225,8 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 	return (int32_t)zr_fewer(last, most);
 }
 
-/* For an update that begins when all gradients are complete: evenly over the backward. */
+/* For an update that begins when all gradients are complete: evenly over the first three quarters of
+ * the backward, so that all is there at its end. */
 static void read_early(struct zr_lowering *l, int32_t use)
 {
 	const struct zr_schedule *uses = &l->s->programs.train_uses;
@@ -235,7 +236,7 @@ static void read_early(struct zr_lowering *l, int32_t use)
 	if (!l->last || use < first)
 		return;
 
-	int64_t due = most * (use - first + 1) / (uses->n - first);
+	int64_t due = zr_fewer(most, most * 4 * (use - first + 1) / (3 * (uses->n - first)));
 	for (; l->subgroup_early < due; l->subgroup_early++)
 		zr_low_pass(l, &l->p->subgroup[l->subgroup_early], 0);
 }

@@ -126,7 +126,7 @@ struct zr_staging {
 	uint64_t ranks;            /* over which any unit's state is split, at most */
 	int32_t sets, least;       /* least: without which nothing is beside another */
 	int32_t ahead;             /* sub-groups read before their turn */
-	int32_t early;             /* and of those before the update begins, in the backward */
+	int32_t early;             /* before the update begins, in the backward: into all sets */
 	int32_t n_data;            /* kinds */
 	uint64_t set_bytes, bytes; /* of one set; of all of them */
 };

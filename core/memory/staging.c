@@ -26,11 +26,12 @@ static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program
 	return (uint64_t)most;
 }
 
-/* With which the disk works between updates among layers. All ranks choose alike. */
-static int sets_of_layers(const struct zr_setup_facts *f, const struct zr_staging *g)
+/* With which the disk works between updates among layers, in one of so many parts of what is
+ * updated. All ranks choose alike. */
+static int sets_of_layers(const struct zr_setup_facts *f, const struct zr_staging *g, int parts)
 {
 	int64_t group = g->blocks * ZR_BLOCK * (int64_t)g->ranks;
-	int64_t most[] = { f->layout.blocks * ZR_BLOCK / group / 4,
+	int64_t most[] = { f->layout.blocks * ZR_BLOCK / group / parts,
 			   (1 << 30) / (int64_t)g->set_bytes, 64 };
 	int64_t sets = 3 * ((f->typical_unit + group - 1) / group);
 	for (int i = 0; i < 3; i++)
@@ -52,17 +53,18 @@ static uint64_t kept_in_memory(const struct zr_setup *s)
 }
 
 /* Sets beside the fewest, where layers are computed between the updates of units. Within the next
- * forward, which nobody asked for, they take a quarter of what memory has anyway, at most. */
+ * forward, which nobody asked for, they take half of what memory has anyway, at most. */
 static int more_sets(const struct zr_setup *s, const struct zr_staging *g)
 {
 	const struct zr_setup_programs *p = &s->programs;
 	if (!p->recorded[ZR_PROG_LAST_MICRO].updates && !p->recorded[ZR_PROG_ONWARD].updates)
 		return 0;
 
-	int64_t sets = sets_of_layers(&s->facts, g);
-	if (p->recorded[ZR_PROG_ONWARD].updates)
-		sets = zr_fewer(sets, (int64_t)(kept_in_memory(s) / 4 / g->set_bytes));
-	return (int)sets;
+	if (!p->recorded[ZR_PROG_ONWARD].updates)
+		return sets_of_layers(&s->facts, g, 4);
+
+	int64_t most = (int64_t)(kept_in_memory(s) / 2 / g->set_bytes);
+	return (int)zr_fewer(sets_of_layers(&s->facts, g, 3), most);
 }
 
 /* How many sub-groups are under way: as the slowest store among the optimizer's and the
@@ -145,7 +147,7 @@ void zr_staging_size(const struct zr_setup *s, struct zr_plan *p)
 
 	/* what is read in one program for another one has a place of its own */
 	if (reads_early(s)) {
-		g->early = g->ahead;
+		g->early = g->sets;
 		p->region[ZR_R_STAGING].bytes = g->bytes;
 	}
 

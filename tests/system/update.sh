@@ -120,7 +120,7 @@ several 'of a quarter of 8 layers' 5 "${early[@]}"
 layers=16
 several 'of three layers of 16' 6 "${early[@]}"
 several 'after the backward' 3 "${late[@]}" -o train.update_in_forward=no
-several 'within the next forward, in a quarter of what memory has' 5 "${late[@]}"
+several 'within the next forward, in a third of it' 6 "${late[@]}"
 several 'as given' 4 "${early[@]}" -o offload.optimizer.buffer_count=4
 
 refused() { # refused NAME PATTERN OPTION...

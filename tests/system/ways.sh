@@ -58,7 +58,7 @@ ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $spl
 # An update of split masters reads their copies, too, in nine requests; within the next forward some are beside layers.
 ways 'disk, masters in two parts' bf16 'read_param 11 gather 2' $split $state $(disk param) $two -o precision.master=split \
 	-o train.update_in_forward=no
-ways 'disk, masters in two parts, updates within the forward' bf16 'read_param 9.25 gather 2' $split $state $(disk param) $two \
+ways 'disk, masters in two parts, updates within the forward' bf16 'read_param 7.5 gather 2' $split $state $(disk param) $two \
 	-o precision.master=split
 ways 'host' fp32 'copy_in 3' $blind $split $state -o offload.param.plugin=cpu
 ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 4' $blind $split $state -o offload.param.plugin=cpu $two

@@ -19,9 +19,9 @@ static const struct zr_opt nvme_opts[] = {
 	ZR_OPT(struct nv_opts, buffer_count, ZR_T_I64, ZR_O_AUTO, "auto", 0, 64, "",
 	       "Sub-group buffers of the update pipeline, at least 1 + pipeline_read + "
 	       "pipeline_write; auto is 0: these, and with updates in the backward or within the "
-	       "next forward those of three layers more, as long as they take no more than a "
-	       "quarter of what is updated, and 1 GiB; within the next forward also no more than "
-	       "a quarter of what is in memory for the whole run. There the disk works beside the "
+	       "next forward those of three layers more, as long as they take no more than 1 GiB "
+	       "and a quarter of what is updated, or, within the next forward, a third of it and "
+	       "half of what is in memory for the whole run. There the disk works beside the "
 	       "layers for as long as the buffers last."),
 	ZR_OPT(struct nv_opts, pipeline_read, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Read the next sub-group of an update while one is computed."),
