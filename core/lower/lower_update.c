@@ -225,8 +225,8 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 	return (int32_t)zr_fewer(last, most);
 }
 
-/* For an update that begins when all gradients are complete: evenly over the first three quarters of
- * the backward, so that all is there at its end. */
+/* For an update that begins when all gradients are complete: evenly over the first three quarters
+ * of the backward, so that all is there at its end. */
 static void read_early(struct zr_lowering *l, int32_t use)
 {
 	const struct zr_schedule *uses = &l->s->programs.train_uses;
