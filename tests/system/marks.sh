@@ -17,7 +17,8 @@ marked() { # marked NAME ARGUMENTS OF digest...: the bits of one memory, early a
 	case $1 in fp32) here=$fp32 ;; bf16) here=$bf16 ;; esac
 	is "I1 $name: operations late, copies early" "$(digest "$@" "${later[@]}")" "$here"
 	is "I1 $name: both late" "$(digest "$@" "${later[@]}" -o device.late_copies=yes)" "$here"
-	ok "$name: without marks bits change" test "$(digest "$@" "${unmarked[@]}")" != "$here"
+	[ -n "$ZR_SANITIZE" ] || # who reads too early may read past a table
+		ok "$name: without marks bits change" test "$(digest "$@" "${unmarked[@]}")" != "$here"
 }
 
 fp32=$(digest fp32 fp32 none none none stage0 1 keep auto auto 1)

@@ -223,6 +223,7 @@ static void open_with(const char *memory, const char *option)
 	assert_int_equal(test_set(d.desc, d.opts, option, "yes"), 0);
 	assert_int_equal(test_set(d.desc, d.opts, "memory", memory), 0);
 	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_OK);
+	d.ops = d.v->ops(d.inst);
 }
 
 static void late_copies_happen_when_they_are_waited_for(void **state)
