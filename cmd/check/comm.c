@@ -292,6 +292,22 @@ static void run_kinds(struct comm *m, int32_t group)
 		}
 }
 
+/* One segment of half a megabyte to more than one, about where comms add in other ways. */
+static void run_large(struct comm *m, int32_t group)
+{
+	static const int64_t large[] = { 131072, 262144, 262145, 300001 };
+	struct spec s = { .group = group, .n = 1, .dtype = ZR_F32, .op = 100 };
+
+	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+		for (int in_place = 0; in_place < 2; in_place++) {
+			s.kind = ZR_COMM_ALL_REDUCE;
+			s.in_place = in_place;
+			s.count = &large[i];
+			run_spec(m, &s);
+			s.op++;
+		}
+}
+
 static void collectives(struct zr_check *c, int32_t rank, int32_t world, void *shared)
 {
 	struct comm m;
@@ -306,6 +322,7 @@ static void collectives(struct zr_check *c, int32_t rank, int32_t world, void *s
 	if (world % NODE == 0)
 		run_kinds(&m, ZR_GROUP_NODE);
 	run_kinds(&m, ZR_GROUP_SELF);
+	run_large(&m, ZR_GROUP_WORLD);
 	zr_try_close(&m.t);
 }
 
@@ -314,6 +331,7 @@ void zr_test_collectives(struct zr_check *c)
 	zr_check_ranks(c, 1, NULL, collectives);
 	zr_check_ranks(c, 3, NULL, collectives);
 	zr_check_ranks(c, 4, NULL, collectives);
+	zr_check_ranks(c, 2, NULL, collectives);
 }
 
 /* ---- exchanges and listed groups -------------------------------------------------- */

@@ -167,12 +167,19 @@ static int start(struct zr_inst *c, struct tc_pend *p, zr_ticket *out)
 	return rc < 0 ? rc : 0;
 }
 
-/* A piece, so that all of it is taken while what this rank sends is still under way. */
+/* Of two ranks each sends as much either way, and waits once less if it adds all itself. */
+static uint64_t most_small(const struct tc_group *g)
+{
+	if (g->size == 2)
+		return 2 * tc_piece_bytes(2);
+	return SMALL / (uint64_t)g->size;
+}
+
+/* Two pieces at most, so that all of it is taken while what this rank sends is still under way. */
 static int is_small(const struct tc_group *g, const struct comm_header *own)
 {
 	uint64_t bytes = (uint64_t)own->total * comm_dtype_bytes(own->dtype);
-	return own->kind == ZR_COMM_ALL_REDUCE && own->n_seg == 1 &&
-	       bytes * (uint64_t)g->size <= SMALL;
+	return own->kind == ZR_COMM_ALL_REDUCE && own->n_seg == 1 && bytes <= most_small(g);
 }
 
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)

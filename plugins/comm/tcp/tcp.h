@@ -16,8 +16,8 @@
  *
  * Nothing moves but in post, test and wait. Sums are added in rank order (invariant I1), in pieces:
  * of two pieces the parts of all ranks may be under way, in a staging buffer of fixed size. Each
- * rank adds a part of an all_reduce and sends it to all; a small one goes to all as it is, and each
- * adds it whole.
+ * rank adds a part of an all_reduce and sends it to all; a small one, and of two ranks one of two
+ * pieces, goes to all as it is, and each adds it whole.
  *
  * Notes say where a rank waits, that it stopped and why, or that it has left (I5).
  */
@@ -41,7 +41,7 @@
 #define CHANNELS  6  /* of a pair: notes in the place of self */
 #define NOTES     ZR_GROUP_SELF
 #define LENT      (16u << 10) /* bytes of a segment that are worth lending */
-#define SMALL     (64u << 10) /* most bytes of all ranks that each adds itself */
+#define SMALL     (64u << 10) /* most bytes of all of three ranks or more that each adds itself */
 #define ADDRESSES 8           /* of a machine that are tried */
 
 enum { NOTE_WAITS = 1, NOTE_STOPPED, NOTE_LEFT };
