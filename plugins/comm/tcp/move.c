@@ -97,11 +97,17 @@ static int32_t moved_segments(const struct tc_pend *p)
 	return p->own.kind < ZR_COMM_BARRIER ? p->own.n_seg : 0;
 }
 
-/* Whether this rank and rank r lend each other what p moves: both know all that decides. */
+int tc_lends_to(const struct zr_inst *c, const struct tc_group *g, int32_t r)
+{
+	return c->lends && tc_place_in(&c->group[ZR_GROUP_NODE], tc_in_world(g, r)) >= 0;
+}
+
+/* Whether this rank and rank r lend each other what p moves: both know all that decides. A small
+ * sum takes the place of what would be lent. */
 static int is_lent(const struct zr_inst *c, const struct tc_group *g, const struct tc_pend *p,
 		   int32_t r)
 {
-	if (!c->lends || tc_place_in(&c->group[ZR_GROUP_NODE], tc_in_world(g, r)) < 0)
+	if (p->small || !tc_lends_to(c, g, r))
 		return 0;
 	if (p->own.kind == COMM_EXCHANGE)
 		return p->pair[r].sent >= LENT || p->pair[r].received >= LENT;

@@ -167,19 +167,21 @@ static int start(struct zr_inst *c, struct tc_pend *p, zr_ticket *out)
 	return rc < 0 ? rc : 0;
 }
 
-/* Of two ranks each sends as much either way, and waits once less if it adds all itself. */
-static uint64_t most_small(const struct tc_group *g)
+/* Of two ranks that send, each sends as much either way, and waits once less if it adds all
+ * itself. */
+static uint64_t most_small(const struct zr_inst *c, const struct tc_group *g)
 {
-	if (g->size == 2)
+	if (g->size == 2 && !tc_lends_to(c, g, 1 - g->rank))
 		return 2 * tc_piece_bytes(2);
 	return SMALL / (uint64_t)g->size;
 }
 
 /* Two pieces at most, so that all of it is taken while what this rank sends is still under way. */
-static int is_small(const struct tc_group *g, const struct comm_header *own)
+static int is_small(const struct zr_inst *c, const struct tc_group *g,
+		    const struct comm_header *own)
 {
 	uint64_t bytes = (uint64_t)own->total * comm_dtype_bytes(own->dtype);
-	return own->kind == ZR_COMM_ALL_REDUCE && own->n_seg == 1 && bytes <= most_small(g);
+	return own->kind == ZR_COMM_ALL_REDUCE && own->n_seg == 1 && bytes <= most_small(c, g);
 }
 
 int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
@@ -204,7 +206,7 @@ int tc_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 		return rc;
 
 	p->seg = op->seg;
-	p->small = is_small(g, &own);
+	p->small = is_small(c, g, &own);
 	if (tc_adds(op->kind))
 		p->pieces = tc_count_pieces(g, p);
 	p->big = is_big(op);

@@ -197,7 +197,9 @@ uint64_t tc_piece_bytes(int32_t ranks);
 uint64_t tc_staging_bytes(int32_t ranks); /* of a group of so many ranks */
 /* at least the staging of a group of any size in this world, which rounding makes differ */
 uint64_t tc_most_staged(int32_t world);
-/* move.c: moves what can be moved. 1: something was, 0, < 0. */
+/* move.c: whether this rank and rank r of the group read each other's memory */
+int tc_lends_to(const struct zr_inst *c, const struct tc_group *g, int32_t r);
+/* moves what can be moved. 1: something was, 0, < 0. */
 int tc_advance(struct zr_inst *c);
 /* Of an exchange: what this rank sends to itself. */
 void tc_keep_own(const struct tc_pair *own);
