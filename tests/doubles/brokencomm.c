@@ -11,7 +11,7 @@
 
 #include "wrapped.h"
 
-WRAP(comm, "comm/local.so", "broken")
+WRAP_MADE(comm, "comm/local.so", "broken")
 
 enum { MOST = 6000 }; /* bytes that one rank sends to another */
 
@@ -60,12 +60,6 @@ static int exchange_uncompared(struct zr_inst *inst, const struct zr_comm_exchan
 	free(sent);
 	free(received);
 	return rc;
-}
-
-static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
-{
-	host = h;
-	return real->create(h, opts, out);
 }
 
 __attribute__((constructor)) static void begin_wrapping(void)

@@ -11,7 +11,7 @@
 
 #include "wrapped.h"
 
-WRAP(optimizer, "optimizer/sgd.so", "drift")
+WRAP_MADE(optimizer, "optimizer/sgd.so", "drift")
 
 static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
@@ -21,12 +21,6 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 		if (!strcmp(ZR_SEG(s, i)->name, name) && ZR_SEG(s, i)->param_off == 0)
 			((uint32_t *)s->master.data)[ZR_SEG(s, i)->off] ^= 1;
 	return rc;
-}
-
-static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
-{
-	host = h;
-	return real->create(h, opts, out);
 }
 
 __attribute__((constructor)) static void begin_wrapping(void)

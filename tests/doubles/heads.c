@@ -11,7 +11,7 @@
 
 #include "wrapped.h"
 
-WRAP(model, "model/gpt2.so", "heads")
+WRAP_MADE(model, "model/gpt2.so", "heads")
 
 /* One tensor of the instance, which this may write to. */
 static void change(struct zr_tensor *t)
@@ -43,12 +43,6 @@ static int declare(struct zr_inst *inst, struct zr_model_decl *d)
 			change((void *)((uintptr_t)unit->tensors + (size_t)i * d->tensor_stride));
 	}
 	return rc;
-}
-
-static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
-{
-	host = h;
-	return real->create(h, opts, out);
 }
 
 __attribute__((constructor)) static void begin_wrapping(void)

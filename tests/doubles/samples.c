@@ -6,7 +6,7 @@
 
 #include "wrapped.h"
 
-WRAP(data, "data/tokens.so", "samples")
+WRAP_MADE(data, "data/tokens.so", "samples")
 
 static int file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 {
@@ -15,12 +15,6 @@ static int file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 	int rc = real_vtbl->file(inst, i, out);
 	out->size = size;
 	return rc;
-}
-
-static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
-{
-	host = h;
-	return real->create(h, opts, out);
 }
 
 __attribute__((constructor)) static void init(void)

@@ -6,13 +6,7 @@
 
 #include "wrapped.h"
 
-WRAP(data, "data/text.so", "text")
-
-static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
-{
-	host = h;
-	return real->create(h, opts, out);
-}
+WRAP_MADE(data, "data/text.so", "text")
 
 __attribute__((constructor)) static void init(void)
 {

@@ -45,6 +45,15 @@ static inline const struct zr_desc *wrapped(const char *file)
 		desc.create = create;                                                              \
 	}
 
+/* As WRAP, where instances are made as the real plugin makes them. */
+#define WRAP_MADE(role, file, name)                                                                \
+	WRAP(role, file, name)                                                                     \
+	static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)         \
+	{                                                                                          \
+		host = h;                                                                          \
+		return real->create(h, opts, out);                                                 \
+	}
+
 /* n lines "NAME first second" to $VARIABLE.RANK, if the variable is set. */
 static inline void write_counts(const char *variable, int rank, int n, const char *const *name,
 				const long *first, const long *second)
