@@ -59,3 +59,23 @@ digest() {
 		-o zero.plugin="$stage" -o device.threads="$threads" $options "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
 	tail -n 1 "$scratch/out"
 }
+
+# everywhere LINES: I1 for each choice of these lines of product: the options in `tried` give the digest in want[PRECISION].
+# Sets `runs`.
+everywhere() {
+	local p m o g q z w rest
+	runs=0
+	while read -r p m o g q z w rest <&3; do
+		is "I1 $p, master $m: optimizer $o, gradient $g, param $q, $z, $w ranks, $(set -- $rest; echo "$1, pieces $2, buffers $3, $4 threads")" \
+			"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${tried[@]}")" "${want[$p]}"
+		runs=$((runs + 1))
+	done 3< <(if [ "$MATRIX" = full ]; then cat "$1"; else pairwise < "$1"; fi)
+}
+
+# once NAME WORLD OPTIONS OF digest UP TO THE STAGE...: I1 with one micro-batch a rank: `tried` gives the digest of `plain`.
+once() {
+	local world=$2 micro=(-o train.micro_batch_size=$((6 / $2)))
+	set -- "$1" "${@:3}"
+	is "I1 one micro-batch a rank: $1" "$(digest "${@:2}" "$world" keep tiny 5 2 "${tried[@]}" "${micro[@]}")" \
+		"$(digest fp32 fp32 none none none stage0 "$world" keep auto auto 1 "${plain[@]}" "${micro[@]}" -o precision.plugin="$2")"
+}

@@ -18,12 +18,9 @@ for p in fp32 bf16 fp16; do
 	like "$p: everything in one memory trains" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 done
 
-runs=0
-while read -r p m o g q z w rest <&3; do
-	is "I1 $p, master $m: optimizer $o, gradient $g, param $q, $z, $w ranks, $(set -- $rest; echo "$1, pieces $2, buffers $3, $4 threads")" \
-		"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest)" "${want[$p]}"
-	runs=$((runs + 1))
-done 3< <(product | { if [ "$MATRIX" = full ]; then cat; else pairwise; fi; })
+tried=()
+product > "$scratch/choices"
+everywhere "$scratch/choices"
 note "$runs runs"
 
 # Stochastic rounding draws by element: a family of its own.

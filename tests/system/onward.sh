@@ -17,18 +17,11 @@ for p in fp32 bf16 fp16; do
 	like "$p: updates of their own train" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 done
 
-while read -r p m o g q z w rest <&3; do
-	is "I1 $p, master $m: optimizer $o, gradient $g, param $q, $z, $w ranks, $(set -- $rest; echo "$1, pieces $2, buffers $3, $4 threads")" \
-		"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${within[@]}")" "${want[$p]}"
-done 3< <(product | { if [ "$MATRIX" = full ]; then cat; else pairwise; fi; })
+tried=("${within[@]}") plain=("${after[@]}")
+product > "$scratch/choices"
+everywhere "$scratch/choices"
 
 # One micro-batch a rank: the program within which the update runs is the last one of its step, too.
-once() { # once NAME WORLD OPTIONS OF digest UP TO THE STAGE...
-	local world=$2 micro=(-o train.micro_batch_size=$((6 / $2)))
-	set -- "$1" "${@:3}"
-	is "I1 one micro-batch a rank: $1" "$(digest "${@:2}" "$world" keep tiny 5 2 "${within[@]}" "${micro[@]}")" \
-		"$(digest fp32 fp32 none none none stage0 "$world" keep auto auto 1 "${after[@]}" "${micro[@]}" -o precision.plugin="$2")"
-}
 once 'fp32, 1 rank, state on disk' 1 fp32 fp32 nvme none none stage0
 once 'bf16, 1 rank, all on disk' 1 bf16 split nvme nvme nvme stage3
 once 'bf16, 2 ranks, state on disk' 2 bf16 split nvme none none stage3

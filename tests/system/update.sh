@@ -18,18 +18,11 @@ for p in fp32 bf16; do
 	is "I1 $p: updates in the backward" "$(digest $p fp32 none none none stage0 1 keep auto auto 1 "${early[@]}")" "${want[$p]}"
 done
 
-while read -r p m o g q z w rest <&3; do
-	is "I1 $p, master $m: optimizer $o, gradient $g, param $q, $z, $w ranks, $(set -- $rest; echo "$1, pieces $2, buffers $3, $4 threads")" \
-		"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${early[@]}")" "${want[$p]}"
-done 3< <(product | grep -v ^fp16 | { if [ "$MATRIX" = full ]; then cat; else pairwise; fi; })
+tried=("${early[@]}") plain=("${late[@]}")
+product | grep -v ^fp16 > "$scratch/choices"
+everywhere "$scratch/choices"
 
 # One micro-batch a rank: sums of gradients live from their reduce to their update only.
-once() { # once NAME WORLD OPTIONS OF digest UP TO THE STAGE...
-	local world=$2 micro=(-o train.micro_batch_size=$((6 / $2)))
-	set -- "$1" "${@:3}"
-	is "I1 one micro-batch a rank: $1" "$(digest "${@:2}" "$world" keep tiny 5 2 "${early[@]}" "${micro[@]}")" \
-		"$(digest fp32 fp32 none none none stage0 "$world" keep auto auto 1 "${late[@]}" "${micro[@]}" -o precision.plugin="$2")"
-}
 once 'fp32, 1 rank' 1 fp32 fp32 none none none stage0
 once 'bf16, 1 rank, state on the host of a device with memory of its own' 1 bf16 fp32 cpu none none stage2
 once 'fp32, 1 rank, all on disk' 1 fp32 fp32 nvme nvme nvme stage3
