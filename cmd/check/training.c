@@ -301,13 +301,35 @@ static int run_training(struct zr_check *c, const char *name, const char *ini, c
 	return 128 + WTERMSIG(status);
 }
 
-/* What fails for want of memory, files or disk fails without the plugin as well. */
-static void blame_machine(struct zr_check *c, const char **argv, int code)
+/* Whether a line ends with what the system says where memory, files or disk run out. */
+static int names_shortage(const char *line)
+{
+	static const int shortages[] = { ENOMEM, ENOSPC, EDQUOT, EMFILE, ENFILE };
+	const size_t n = strlen(line);
+
+	for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++) {
+		const char *text = strerror(shortages[i]);
+		const size_t length = strlen(text);
+		if (n >= length && !strcmp(line + n - length, text))
+			return 1;
+	}
+	return 0;
+}
+
+/* What fails for want of memory, files or disk mostly fails without the plugin as well; where it
+ * does not, what the system said last decides. */
+static void blame_machine(struct zr_check *c, const char **argv, int code, const char *said)
 {
 	char ini[PATH_MAX], why[1024], digest[DIGEST];
 
 	if (code != 3 && code != 4)
 		return;
+
+	if (names_shortage(said)) {
+		snprintf(c->verdict->text, sizeof c->verdict->text,
+			 "this machine gives a training too little: %s", said);
+		zr_check_end(c, ZR_CHECK_UNTESTED);
+	}
 
 	snprintf(ini, sizeof ini, "%s/control.ini", c->scratch);
 	write_ini(c, ini, 0);
@@ -337,7 +359,7 @@ static void train(struct zr_check *c, const char *name, char *digest, const char
 	if (!code && !strncmp(digest, "digest:", 7))
 		return;
 
-	blame_machine(c, argv, code);
+	blame_machine(c, argv, code, why);
 	zr_check_fail(c, "a training (%s) ends with code %d: %s", name, code, why);
 }
 

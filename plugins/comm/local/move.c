@@ -11,9 +11,11 @@
 #include "local.h"
 
 #include <sys/uio.h>
+#include <time.h>
 
 #define PIECE  (512u << 10) /* bytes of result per item of parallel() */
 #define STREAM (4u << 20)   /* results of at least so many bytes go around the caches */
+#define DYING  1000         /* milliseconds that a process may take to die */
 
 /* One copy, or one sum into several places. */
 struct job {
@@ -128,9 +130,15 @@ static int unread(struct zr_inst *c)
 	int32_t pid = atomic_exchange(&c->unread, 0);
 	if (!pid)
 		return 0;
-	int rc = zl_check_alive(c, -1);
-	if (rc)
-		return rc;
+
+	/* A process that dies loses its memory a moment before its end can be seen. */
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	for (int i = 0; i < DYING; i++) {
+		int rc = zl_check_alive(c, -1);
+		if (rc)
+			return rc;
+		nanosleep(&moment, NULL);
+	}
 	return zl_stop(c, "%s: rank %d cannot read the memory of process %d", zl_doing(c), c->rank,
 		       pid);
 }
