@@ -203,86 +203,18 @@ static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **na
 	return 0;
 }
 
-static const char *const cut_names[] = { "WHOLE", "TOKENS", "HEADS", "EXPERTS" };
-
-static int check_cut(const struct zr_layer *l, const char *field, int32_t cut, struct zr_error *err)
-{
-	if (cut == ZR_CUT_WHOLE)
-		return 0;
-	if (cut < 0 || cut > ZR_CUT_EXPERTS)
-		return zr_err(err, ZR_EINVAL,
-			      "layer %s: %s is %d; expected one of ZR_CUT_WHOLE (%d), "
-			      "ZR_CUT_TOKENS (%d), ZR_CUT_HEADS (%d), ZR_CUT_EXPERTS (%d)",
-			      l->name, field, cut, ZR_CUT_WHOLE, ZR_CUT_TOKENS, ZR_CUT_HEADS,
-			      ZR_CUT_EXPERTS);
-	return zr_err(err, ZR_ENOTSUP,
-		      "layer %s: %s is ZR_CUT_%s; no rows are exchanged between ranks of a "
-		      "sequence in this version: declare ZR_CUT_WHOLE, and the block as one layer",
-		      l->name, field, cut_names[cut]);
-}
-
-static int check_skip(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
+static int check_cut(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
 {
 	const struct zr_layer *l = layer_at(m, i);
-	if (!l->skip)
+
+	if (m->layer_stride < offsetof(struct zr_layer, cut) + sizeof l->cut)
 		return 0;
-	if (l->skip < 0 || (uint32_t)l->skip >= i)
-		return zr_err(err, ZR_EINVAL,
-			      "layer %s: skip is %d; expected 0, or 1 + the number of a layer "
-			      "before %s",
-			      l->name, l->skip, i ? layer_at(m, i - 1)->name : "it");
-	return zr_err(err, ZR_ENOTSUP,
-		      "layer %s: skip names layer %s; no layer gets a second input in this "
-		      "version: declare skip = 0, and all from %s to %s as one layer",
-		      l->name, layer_at(m, (uint32_t)l->skip - 1)->name,
-		      layer_at(m, (uint32_t)l->skip - 1)->name, l->name);
-}
-
-/* The highest block of the layers before one; 0: they have none. */
-static int32_t blocks_before(const struct zr_model_decl *m, uint32_t i)
-{
-	for (uint32_t k = i; k; k--)
-		if (layer_at(m, k - 1)->block)
-			return layer_at(m, k - 1)->block;
-	return 0;
-}
-
-/* Layers of a block follow each other: numbers ascend. */
-static int check_block(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
-{
-	const struct zr_layer *l = layer_at(m, i);
-	const int32_t last = blocks_before(m, i);
-	const int goes_on = i && l->block == layer_at(m, i - 1)->block;
-
-	if (!l->block || goes_on || l->block > last)
+	if (l->cut >= ZR_CUT_WHOLE && l->cut <= ZR_CUT_KEYS)
 		return 0;
 	return zr_err(err, ZR_EINVAL,
-		      "layer %s: block is %d; expected 0, the block of the layer before it, or "
-		      "more than %d",
-		      l->name, l->block, last);
-}
-
-/* Whether the model says more of a layer than its units and flags. */
-static int has_places(const struct zr_model_decl *m)
-{
-	return m->layer_stride >= offsetof(struct zr_layer, skip) + sizeof(int32_t);
-}
-
-/* Its place among the others. */
-static int check_place(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
-{
-	const struct zr_layer *l = layer_at(m, i);
-	if (!has_places(m))
-		return 0;
-
-	int rc = check_block(m, i, err);
-	if (!rc)
-		rc = check_cut(l, "cut_in", l->cut_in, err);
-	if (!rc)
-		rc = check_cut(l, "cut_out", l->cut_out, err);
-	if (!rc)
-		rc = check_skip(m, i, err);
-	return rc;
+		      "layer %s: cut is %d; expected one of ZR_CUT_WHOLE (%d), ZR_CUT_ROWS (%d), "
+		      "ZR_CUT_KEYS (%d)",
+		      l->name, l->cut, ZR_CUT_WHOLE, ZR_CUT_ROWS, ZR_CUT_KEYS);
 }
 
 /* user: the layer that used each unit last, and -1; marks those of layer i. */
@@ -310,7 +242,7 @@ static int check_layer(const struct zr_model_decl *m, uint32_t i, int32_t *user,
 
 		user[unit] = (int32_t)i;
 	}
-	return check_place(m, i, err);
+	return check_cut(m, i, err);
 }
 
 /* Messages name tensors, therefore the names have been checked before. */

@@ -140,9 +140,13 @@ struct zr_op_layernorm_bwd {
  * window (Beltagy et al. 2020), and tiles in which no query attends to a key are not computed; a
  * window of `length` or more has the bits of 0. With softcap > 0 a score s = scale q.k becomes
  * softcap * tanh(s / softcap) before it is masked (Gemma 2, 2024).
- * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
- * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
- * others have the bits of the whole forward.
+ * With first > 0 queries before `first` are not computed: q, out and lse, and in a backward dout and
+ * dq, have only rows [first, length) of each batch entry, row `first` at their start. In a forward
+ * the others have the bits of the whole one. What a backward gives to keys is of the queries that
+ * are computed.
+ * A head of a part of the heads is head first_head + h of all_heads, and row i one of drop_rows, for
+ * dropout: element ((b*all_heads+first_head+h)*drop_rows+i)*drop_rows+j. all_heads 0: heads;
+ * drop_rows 0: length.
  * A forward with `max_scores` raises element h to the largest scale q.k, before a soft cap, of a
  * query of head h that is computed and a key that it attends to, where that is more than what is
  * there; it changes no bit of the results. Scores that are NaN do not count. A backward leaves it
@@ -164,6 +168,11 @@ struct zr_op_attention {
 	int32_t rsv2;
 	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
 	float *max_scores;              /* [heads] 0 or more at first; NULL: not wanted */
+	int32_t first_head, all_heads;
+	int64_t drop_rows;
+	/* a backward's: [B*T][2][kv_heads * head_dim] fp32 gradients of k and v are stored here
+	 * instead of dk and dv, which may then be NULL; NULL: not so */
+	float *key_sums;
 };
 
 /* Stores dq, dk and dv, without adding, laid out as q, k and v. GROWABLE, as its last member grows:
@@ -350,6 +359,16 @@ struct zr_op_scale_heads {
 	float *x;            /* [n] */
 };
 
+/* dst[r, h, :] = src[r, h, :] rounded to dst's type, for each row and head: rows are _stride
+ * elements apart, heads _head, and a head has head_dim in a row. Types are ZR_F32, ZR_BF16,
+ * ZR_F16. dst overlaps nothing of src. GROWABLE. */
+struct zr_op_cast_heads {
+	uint32_t size, flags;
+	int64_t rows, heads, head_dim;
+	int64_t src_stride, src_head, dst_stride, dst_head;
+	struct zr_array src, dst;
+};
+
 /* The operations: all [step], those that end in _work [pure]. Each gets this table as its first
  * argument. GROWABLE; operations end before `native`. */
 struct zr_ops {
@@ -429,6 +448,9 @@ struct zr_ops {
 	/* (optional) [train] qk_clip needs it */
 	int (*scale_heads)(const struct zr_ops *, struct zr_stream *,
 			   const struct zr_op_scale_heads *);
+	/* (optional) [train] slices needs it */
+	int (*cast_heads)(const struct zr_ops *, struct zr_stream *,
+			  const struct zr_op_cast_heads *);
 	/* (optional, both) what core lends optimizers as members of struct zr_opt_step */
 	const struct zr_native *native;
 	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);

@@ -74,7 +74,7 @@ struct zr_tensor {
 	 * instance, as it may be of several tensors. */
 	const struct zr_heads *heads;
 	int32_t attention; /* with heads: the layer whose forward computes their scores */
-	int32_t rsv;
+	int32_t part;      /* in a layer of parts: ZR_PART_* whose backward gives its gradient */
 };
 
 /* Parameters that are gathered, reduced and released together. If [train] freeze names some of
@@ -91,11 +91,16 @@ struct zr_unit {
  * Evaluation runs only its forward, which computes the loss and keeps nothing. */
 #define ZR_LAYER_LOSS 2u
 
-/* How the input or output of a layer may be cut over the ranks that share a sequence. */
-#define ZR_CUT_WHOLE   0 /* not: a rank has all rows, with all their elements */
-#define ZR_CUT_TOKENS  1 /* a rank has the rows of its tokens */
-#define ZR_CUT_HEADS   2 /* a rank has all rows, and of each the elements of its heads */
-#define ZR_CUT_EXPERTS 3 /* a rank has the rows that are routed to its experts */
+/* How a layer may be cut along the rows of a sequence, where zr_model_decl.slices is above 1. */
+#define ZR_CUT_WHOLE 0 /* not: a call has all rows */
+#define ZR_CUT_ROWS  1 /* a row needs no other one: a call has the rows of a slice */
+/* The same but for attention, which reads keys and values of the rows before: calls have parts. */
+#define ZR_CUT_KEYS 2
+
+/* Parts of a layer that is cut so. A call has one or several of them. */
+#define ZR_PART_BEFORE 1u /* from its input to queries, keys and values */
+#define ZR_PART_ATTEND 2u /* attention itself */
+#define ZR_PART_AFTER  4u /* from what attention gives to the layer's output */
 
 /* A layer names the units it needs. The schedule is forward 0..n-1, then backward n-1..0. A unit
  * that several layers use is tied: its gradient is the sum of their contributions in backward
@@ -105,20 +110,8 @@ struct zr_layer {
 	const char *name;
 	const int32_t *units;
 	uint32_t n_units, flags;
-	/* A block may be several layers that follow each other, as what is before attention,
-	 * attention, and what is after it: they have the number of the block, from 1 on, ascending
-	 * from block to block. 0: the layer is a block of its own. Where zr_model_decl says that
-	 * nothing is cut, a block is best one layer, which is one call; the host then counts
-	 * layers where [activation] counts blocks. */
-	int32_t block;
-	/* ZR_CUT_* of its input, which is the output of the layer before, and of its output. Where
-	 * the two differ between layers the host exchanges rows between the ranks of a sequence.
-	 * This version has no such exchange, and refuses all but ZR_CUT_WHOLE. */
-	int32_t cut_in, cut_out;
-	/* 1 + the number of an earlier layer, not the one before, whose output is a second input:
-	 * see zr_layer_call.skip. It is never exchanged. 0: none. This version gives no layer a
-	 * second input, and refuses others than 0. */
-	int32_t skip;
+	int32_t cut; /* ZR_CUT_* */
+	int32_t rsv;
 };
 
 /* Key of struct zr_model_decl's meta: why no class of transformers computes the model, so that it
@@ -145,7 +138,8 @@ struct zr_model_decl {
 	uint32_t aux_loss, rsv;
 	/* Set by the host before declare(): by how many ranks a sequence is shared, into how many
 	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
-	 * nothing is cut. This version sets 0. */
+	 * nothing is cut. With slices a micro-batch is one sequence, and each layer is computed
+	 * slice by slice, whatever the number of ranks is. This version places no experts. */
 	int32_t sequence_ranks, slices, expert_ranks, rsv2;
 };
 
@@ -165,6 +159,10 @@ struct zr_layer_bytes {
 	/* what it keeps of the tokens of a sequence for those that follow, when sampling: keys and
 	 * values of attention; 0: nothing */
 	uint64_t cache;
+	/* Of a layer of parts, whole numbers for each row, none between one row and the next: keys
+	 * and values; their gradients, in fp32; what the backward of attention leaves for the part
+	 * before it. */
+	uint64_t keys, key_sums, held;
 };
 
 /* What a token gets does not depend on how many are in the call: to sample with a cache gives the
@@ -227,11 +225,6 @@ struct zr_layer_call {
 	 * and batch and length, are of what is here. */
 	int32_t first_head;
 	int64_t slot_rows, slot_first;
-	/* Device memory of the host, for the length of the call; NULL: zr_layer.skip is 0. The
-	 * output of the layer that skip names; the gradient w.r.t. it, in the activations' type and
-	 * shape, to which the backward adds. */
-	const void *skip;
-	void *skip_grad;
 	/* [tensors] where the zr_tensor.persistent numbers of each are, as the last renew() left
 	 * them: device memory of the host, aligned as fp32 numbers are, for the length of the call.
 	 * NULL in the table: this tensor has none. NULL instead of the table: no tensor of the
@@ -241,6 +234,28 @@ struct zr_layer_call {
 	/* [heads] forward of a layer that zr_tensor.attention names: where its attention raises the
 	 * largest scores, zr_op_attention.max_scores; NULL: not wanted */
 	float *max_scores;
+	/* With slices: batch is 1, length the rows of a slice, which are rows slot_first to
+	 * slot_first + length of the sequence's slot_rows. All that points to rows points to those
+	 * of the slice, but `starts`, which points to that of the sequence's first row. `positions`
+	 * are given.
+	 *
+	 * parts: ZR_PART_* that the call computes of a layer of ZR_CUT_KEYS; 0: it has no parts, or
+	 * nothing is cut. A forward comes as BEFORE of each slice and then ATTEND | AFTER of each,
+	 * or, slices in ascending order, as all three at once. A backward comes as AFTER | ATTEND
+	 * of each slice, and then BEFORE of each.
+	 *
+	 * Device memory for the length of the call, zr_layer_bytes says how much for each row:
+	 * keys: of the rows here; the forward of BEFORE writes them, and backwards find them again.
+	 * all_keys: of rows 0 to slot_first + length, for ATTEND; with all parts at once they are
+	 * the same memory. key_sums: the backward of ATTEND stores what the queries here give to
+	 * the keys and values of rows 0 to slot_first + length; that of BEFORE reads what all
+	 * queries gave to those of the rows here. held: from the backward of ATTEND to that of
+	 * BEFORE. */
+	uint32_t parts, rsv3;
+	void *keys;
+	const void *all_keys;
+	float *key_sums;
+	void *held;
 };
 
 /* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and

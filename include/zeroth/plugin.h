@@ -51,7 +51,7 @@ extern "C" {
  * Its draft interfaces work in a host with the same number only; so do its stable ones, unless it
  * defines ZR_DRAFT_OPTIONAL before it includes any header: in a host with another number they work
  * too, and what draft headers declare, such as `ops` of zr_opt_step, is NULL there. */
-#define ZR_DRAFT_REVISION 9
+#define ZR_DRAFT_REVISION 10
 
 #define ZR_MAGIC 0x5a525031u
 

@@ -109,20 +109,7 @@ answers 'a tensor without a name' "$unnamed name of tensor 1 () is empty, in uni
 like 'I7: ... and nothing is saved' "$(ls run 2>&1)" 'No such file'
 # layer NAME MEMBER TEXT: what is said of a declaration whose layers, the u-th of n, have the member
 layer() { answers "$1" "$unnamed layer $3; mend the plugin" model '.n_units = 1 }' ".n_units = 1, $2 }"; }
-whole='no rows are exchanged between ranks of a sequence in this version: declare ZR_CUT_WHOLE, and the block as one layer'
-layer 'an output cut by tokens' '.cut_out = (u == 1) * ZR_CUT_TOKENS' "h.0: cut_out is ZR_CUT_TOKENS; $whole"
-layer 'an input cut by heads' '.cut_in = (u == 1) * ZR_CUT_HEADS' "h.0: cut_in is ZR_CUT_HEADS; $whole"
-layer 'an input cut by experts' '.cut_in = (u == 1) * ZR_CUT_EXPERTS' "h.0: cut_in is ZR_CUT_EXPERTS; $whole"
-layer 'a cut that there is not' '.cut_in = (u == 1) * 4' \
-	'h.0: cut_in is 4; expected one of ZR_CUT_WHOLE (0), ZR_CUT_TOKENS (1), ZR_CUT_HEADS (2), ZR_CUT_EXPERTS (3)'
-layer 'a second input' '.skip = u == n - 1' 'head: skip names layer embed; no layer gets a second input in this version: declare skip = 0, and all '\
-'from embed to head as one layer'
-layer 'a second input that does not come before' '.skip = (u == 1)' 'h.0: skip is 1; expected 0, or 1 + the number of a layer before embed'
-layer 'a block whose layers are apart' '.block = u == 1 ? 2 : u == n - 1' \
-	'head: block is 1; expected 0, the block of the layer before it, or more than 2'
-changed model '.n_units = 1 }' '.n_units = 1, .block = u > 0 && u < n - 1 }'
-train -o optimizer.plugin=sgd -o model.plugin="$scratch/mine.so"
-like 'I7: a block of several layers trains' "$said" '^0 .* step 4 saved '
+layer 'a cut that there is not' '.cut = (u == 1) * 3' 'h.0: cut is 3; expected one of ZR_CUT_WHOLE (0), ZR_CUT_ROWS (1), ZR_CUT_KEYS (2)'
 answers 'a layer without a text' '2 zeroth: -o: [model] backward failed with code -3 and no text; rank 0, step 1, backward of layer head (unit head)' \
 	model 'struct zr_op_head_loss op = loss_op(m, c);' 'return -3; struct zr_op_head_loss op;'
 answers 'a store that is full and empty' '4 zeroth: [offload] answers ZR_EAGAIN and has no request that could end; mend the plugin' \

@@ -343,17 +343,12 @@ static void layers_keep_their_places(void **unused)
 	(void)unused;
 	const struct zr_layer said[] = {
 		{ .name = "in", .units = in_units, .n_units = 1, .flags = ZR_LAYER_INPUT },
-		{ .name = "mid",
-		  .units = mid_units,
-		  .n_units = 1,
-		  .block = 3,
-		  .cut_in = ZR_CUT_TOKENS,
-		  .cut_out = ZR_CUT_HEADS },
+		{ .name = "mid", .units = mid_units, .n_units = 1, .cut = ZR_CUT_KEYS },
 		{ .name = "out",
 		  .units = out_units,
 		  .n_units = 2,
 		  .flags = ZR_LAYER_LOSS,
-		  .skip = 1 },
+		  .cut = ZR_CUT_ROWS },
 	};
 	struct zr_section section = { 0 };
 	struct zr_setup s = { .roles.model.section = &section };
@@ -369,10 +364,7 @@ static void layers_keep_their_places(void **unused)
 		assert_string_equal(l->name, said[i].name);
 		assert_int_equal(l->n_units, said[i].n_units);
 		assert_int_equal(l->flags, said[i].flags);
-		assert_int_equal(l->block, said[i].block);
-		assert_int_equal(l->cut_in, said[i].cut_in);
-		assert_int_equal(l->cut_out, said[i].cut_out);
-		assert_int_equal(l->skip, said[i].skip);
+		assert_int_equal(l->cut, said[i].cut);
 	}
 
 	zr_layout_free(&s.facts.layout);
