@@ -195,6 +195,24 @@ static inline int zr_check_scale_heads(const struct zr_host *h, const struct zr_
 		       (long long)o->width);
 }
 
+static inline int zr_check_cast_heads(const struct zr_host *h, const struct zr_op_cast_heads *o)
+{
+	int rc = zr_check_array(h, "cast_heads", &o->src);
+	if (!rc)
+		rc = zr_check_array(h, "cast_heads", &o->dst);
+	if (rc)
+		return rc;
+	const int rows_apart = o->rows <= 1 || o->dst_stride >= o->head_dim;
+	const int heads_apart = o->heads <= 1 || o->dst_head >= o->head_dim;
+	if (o->rows >= 0 && o->heads >= 0 && o->head_dim >= 0 && rows_apart && heads_apart)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL,
+		       "cast_heads: %lld rows, %lld apart, of %lld heads, %lld apart, have no room "
+		       "for heads of width %lld",
+		       (long long)o->rows, (long long)o->dst_stride, (long long)o->heads,
+		       (long long)o->dst_head, (long long)o->head_dim);
+}
+
 static inline int zr_check_head(const struct zr_host *h, const char *op,
 				const struct zr_op_head_loss *o)
 {

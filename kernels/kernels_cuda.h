@@ -40,6 +40,7 @@ cudaError_t zr_cuda_master_join(const struct zr_op_master *, cudaStream_t);
 cudaError_t zr_cuda_master_split(const struct zr_op_master *, cudaStream_t);
 cudaError_t zr_cuda_round_stochastic(const struct zr_op_round_stochastic *, cudaStream_t);
 cudaError_t zr_cuda_scale_heads(const struct zr_op_scale_heads *, cudaStream_t);
+cudaError_t zr_cuda_cast_heads(const struct zr_op_cast_heads *, cudaStream_t);
 cudaError_t zr_cuda_muon_factor(const struct zr_op_muon_factor *, cudaStream_t);
 cudaError_t zr_cuda_embedding(const struct zr_op_embedding *, cudaStream_t);
 cudaError_t zr_cuda_rotary(const struct zr_op_rotary *, cudaStream_t);

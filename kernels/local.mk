@@ -22,6 +22,7 @@ kernel_headers = \
 	%D%/cpu/attention_tiles.h \
 	%D%/cpu/attention_tiles_simd.h \
 	%D%/cpu/bf16_pairs.h \
+	%D%/cpu/cast_heads.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/double_simd.h \
 	%D%/cpu/elementary.h \

@@ -3,6 +3,7 @@
  * cast.c - dst = src converted between ZR_F32, ZR_BF16 (half away from zero) and ZR_F16 (ties to
  * even), scalar.
  */
+#include "cast_heads.h"
 #include "scalar.h"
 #include "table.h"
 
@@ -16,4 +17,15 @@ void ZR_SCALAR(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 	}
 	for (int64_t i = lo; i < hi; i++)
 		zr_put(op->dst.data, i, op->dst.dtype, zr_get(op->src.data, i, op->src.dtype));
+}
+
+void ZR_SCALAR(cast_heads)(const struct zr_op_cast_heads *o, int64_t lo, int64_t hi)
+{
+	const int64_t n = zr_heads_of_run(o);
+
+	for (int64_t r = lo; r < hi; r++)
+		for (int64_t h = 0; h < o->heads; h += n) {
+			const struct zr_op_cast op = zr_cast_of_heads(o, r, h, n);
+			ZR_SCALAR(cast)(&op, 0, op.n);
+		}
 }

@@ -2,6 +2,7 @@
  *
  * cast.simd.c - cast.c with vectors, same bits.
  */
+#include "cast_heads.h"
 #include "simd.h"
 #include "table.h"
 
@@ -29,4 +30,15 @@ void ZR_SIMD(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 		ZR_BY_DTYPE(op->src.dtype, convert, op, lo, hi, ZR_BF16);
 	else
 		ZR_BY_DTYPE(op->src.dtype, convert, op, lo, hi, ZR_F16);
+}
+
+void ZR_SIMD(cast_heads)(const struct zr_op_cast_heads *o, int64_t lo, int64_t hi)
+{
+	const int64_t n = zr_heads_of_run(o);
+
+	for (int64_t r = lo; r < hi; r++)
+		for (int64_t h = 0; h < o->heads; h += n) {
+			const struct zr_op_cast op = zr_cast_of_heads(o, r, h, n);
+			ZR_SIMD(cast)(&op, 0, op.n);
+		}
 }

@@ -442,6 +442,74 @@ cudaError_t zr_cuda_scale_heads(const struct zr_op_scale_heads *op, cudaStream_t
 	return zr_sweep(scale_heads{ *op }, op->n, zr_quads(op->x, 4), s);
 }
 
+/* ---- cast_heads ------------------------------------------------------------------ */
+
+/* An element that keeps its type keeps its bits. */
+template <class T> ZR_DEVICE void cast_element(T x, T *to)
+{
+	*to = x;
+}
+
+template <class To, class From> ZR_DEVICE void cast_element(From x, To *to)
+{
+	zr_narrow(zr_widen(x), to);
+}
+
+template <class T> struct alignas(4 * sizeof(T)) four {
+	T x[4];
+};
+
+/* Heads of a sweep are filled up to whole fours. */
+template <class To, class From> struct cast_heads {
+	struct zr_op_cast_heads op;
+	ZR_MEMBER nothing factors() const
+	{
+		return nothing();
+	}
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		const int64_t fours = (op.head_dim + 3) / 4, k = at.i / 4 / fours;
+		const int64_t r = k / op.heads, h = k % op.heads, d = at.i - 4 * fours * k;
+		const From *from =
+			(const From *)op.src.data + r * op.src_stride + h * op.src_head + d;
+		To *to = (To *)op.dst.data + r * op.dst_stride + h * op.dst_head + d;
+		if (at.whole) {
+			const four<From> x = *(const four<From> *)(const void *)from;
+			four<To> y;
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				cast_element(x.x[i], &y.x[i]);
+			*(four<To> *)(void *)to = y;
+			return;
+		}
+		for (int64_t i = 0; i < 4 && d + i < op.head_dim; i++)
+			cast_element(from[i], to + i);
+	}
+};
+
+template <class To, class From>
+static cudaError_t launch_cast_heads(const struct zr_op_cast_heads *op, cudaStream_t s)
+{
+	const int64_t apart = op->src_stride | op->src_head | op->dst_stride | op->dst_head;
+	const int whole = (op->head_dim | apart) % 4 == 0 && zr_quads(op->dst.data, sizeof(To)) &&
+			  zr_quads(op->src.data, sizeof(From));
+	const int64_t filled = (op->head_dim + 3) / 4 * 4;
+	return zr_sweep(cast_heads<To, From>{ *op }, op->rows * op->heads * filled, whole, s);
+}
+
+template <class To>
+static cudaError_t cast_heads_to(const struct zr_op_cast_heads *op, cudaStream_t s)
+{
+	return op->src.dtype == ZR_BF16 ? launch_cast_heads<To, bf16>(op, s) :
+	       op->src.dtype == ZR_F16  ? launch_cast_heads<To, f16>(op, s) :
+					  launch_cast_heads<To, float>(op, s);
+}
+
+cudaError_t zr_cuda_cast_heads(const struct zr_op_cast_heads *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dst.dtype, cast_heads_to, op, s);
+}
+
 /* ---- muon_factor ----------------------------------------------------------------- */
 
 struct muon_factor {

@@ -201,6 +201,27 @@ static void heads_to_scale(void **state)
 	refused(d.ops->scale_heads(d.ops, NULL, &h), "scale_heads: 2 heads of 4 lines, 4 apart");
 }
 
+static void heads_to_cast(void **state)
+{
+	struct zr_op_cast_heads h = { .size = sizeof h,
+				      .rows = 2,
+				      .heads = 3,
+				      .head_dim = 8,
+				      .dst_stride = 8,
+				      .dst_head = 7,
+				      .src.dtype = ZR_F32,
+				      .dst.dtype = ZR_BF16 };
+	(void)state;
+	refused(d.ops->cast_heads(d.ops, NULL, &h),
+		"cast_heads: 2 rows, 8 apart, of 3 heads, 7 apart, have no room for heads of width "
+		"8");
+	h.dst_head = 16;
+	h.dst_stride = 0;
+	refused(d.ops->cast_heads(d.ops, NULL, &h), "cast_heads: 2 rows, 0 apart, of 3 heads");
+	h.src.dtype = ZR_INT8;
+	assert_int_equal(d.ops->cast_heads(d.ops, NULL, &h), ZR_ENOTSUP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +229,7 @@ int main(void)
 		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
 		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
 		cmocka_unit_test(heads_to_scale), cmocka_unit_test(scales_of_types_without),
+		cmocka_unit_test(heads_to_cast),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -376,6 +376,16 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 				.n = N,
 				.src = zr_array_at(dtype, at(s, 0)),
 				.dst = zr_array_at(ZR_F32, at(s, 9)) };
+	struct zr_op_cast_heads h = { .size = sizeof h,
+				      .rows = N / 40,
+				      .heads = 3,
+				      .head_dim = variant > 1 ? 12 : 11,
+				      .src_stride = 40,
+				      .src_head = 12,
+				      .dst_stride = 12,
+				      .dst_head = N / 40 * 12,
+				      .src = zr_array_at(dtype, at(s, 0)),
+				      .dst = zr_array_at(variant & 1 ? dtype : ZR_F32, at(s, 11)) };
 	struct zr_op_rotary t = { .size = sizeof t,
 				  .flags = variant & 1 ? ZR_ROTARY_BACK : 0,
 				  .dtype = dtype,
@@ -401,6 +411,8 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 		rc = o->swiglu_bwd(OPS, &wb);
 	if (!rc)
 		rc = o->cast(OPS, &c);
+	if (!rc)
+		rc = o->cast_heads(OPS, &h);
 	if (rc)
 		return rc;
 	return o->rotary(OPS, &t);
@@ -635,8 +647,10 @@ static void elements_have_the_same_bits(void **state)
 	for (int k = 0; k < 3 * 8; k++) {
 		int32_t t = dtypes[k % 3];
 		begin((uint64_t)k);
-		for (int i = 0; i < 11; i++)
-			operand(N, i == 9 ? ZR_F32 : t, i < 2 ? 3 : 1, (k / 3 & 1) * (i & 1), 0);
+		for (int i = 0; i < 12; i++) {
+			int32_t kept = i == 9 || (i == 11 && k / 6 % 2 == 0) ? ZR_F32 : t;
+			operand(N, kept, i < 2 ? 3 : 1, (k / 3 & 1) * (i & 1), 0);
+		}
 		twins("elements", elements, t, k / 6);
 	}
 	all_agreed();

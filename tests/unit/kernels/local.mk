@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
-kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options \
+kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_cast_heads \
 	%D%/t_attention_pairs %D%/t_kernels \
 	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary %D%/t_scale_heads \
@@ -106,6 +106,11 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_rotary_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_rotary_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_rotary_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
+
+%C%_t_cast_heads_SOURCES = %D%/t_cast_heads.c $(kernel_fixture)
+%C%_t_cast_heads_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_cast_heads_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cast_heads_LDADD = $(kernel_test_ldadd)
 
 %C%_t_scale_heads_SOURCES = %D%/t_scale_heads.c
 %C%_t_scale_heads_CPPFLAGS = $(kernel_test_cppflags)

@@ -348,6 +348,29 @@ static void run_scale_heads(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(scale_heads, op, n);
 }
 
+/* Rows of three heads of so many elements that all fit, packed head by head, or back; whole fours or
+ * not. */
+static void run_cast_heads(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	const int64_t dim = trial & 1 ? 7 : 8, rows = n / (3 * dim + 4);
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = rows,
+				       .heads = 3,
+				       .head_dim = dim,
+				       .src_stride = 3 * dim + 4,
+				       .src_head = dim,
+				       .dst_stride = dim,
+				       .dst_head = rows * dim,
+				       .src = zr_array_at(dtype, b[0].p),
+				       .dst = zr_array_at(b[1 + trial % 3].dtype,
+							  b[1 + trial % 3].p) };
+	if (trial & 2) {
+		op.dst_stride = op.src_stride;
+		op.dst_head = dim + 1 - dim % 2;
+	}
+	BY(cast_heads, op, rows);
+}
+
 static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 {
 	static const struct operand four[] = { { 0, 0, 4 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 0 } };
@@ -360,6 +383,9 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	};
 	static const struct operand two[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 } };
 	static const struct operand pair[] = { { 0, 0, 4 }, { 0, 0, 1 } };
+	static const struct operand heads[] = {
+		{ 0, 0, 9 }, { ZR_F32, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F16, 0, 0 }
+	};
 	(void)state;
 	same_bits("gelu_bwd", run_gelu_bwd, four, 4);
 	same_bits("swiglu", run_swiglu, seven, 7);
@@ -375,6 +401,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("gelu", run_gelu, pair, 2);
 	same_bits("logit_cap", run_logit_cap, two, 1);
 	same_bits("scale_heads", run_scale_heads, two, 2);
+	same_bits("cast_heads", run_cast_heads, heads, 4);
 }
 
 /* Every number of 16 bits, and so infinities and all limits of formulas. */
