@@ -213,6 +213,43 @@ static inline int zr_check_cast_heads(const struct zr_host *h, const struct zr_o
 		       (long long)o->dst_head, (long long)o->head_dim);
 }
 
+/* Which queries there are, and where their dropout is. */
+static inline int zr_check_queries(const struct zr_host *h, const struct zr_op_attention *o)
+{
+	const long long all = o->all_heads ? o->all_heads : o->first_head + o->heads;
+
+	if (o->first < 0 || o->first > o->length)
+		return zr_fail(h, ZR_EINVAL, "attention: from query %d on of %lld", o->first,
+			       (long long)o->length);
+	if (o->first_head < 0 || o->first_head + o->heads > all)
+		return zr_fail(h, ZR_EINVAL, "attention: heads %d to %lld are not of %lld",
+			       o->first_head, (long long)(o->first_head + o->heads), all);
+	if (o->drop_rows && o->drop_rows < o->length)
+		return zr_fail(h, ZR_EINVAL, "attention: dropout of %lld rows has none for %lld",
+			       (long long)o->drop_rows, (long long)o->length);
+	return ZR_OK;
+}
+
+static inline int zr_check_attention(const struct zr_host *h, const struct zr_op_attention *o)
+{
+	if (o->kv_heads < 1 || o->heads % o->kv_heads)
+		return zr_fail(h, ZR_EINVAL,
+			       "attention: %lld heads are not a multiple of %lld key-value heads",
+			       (long long)o->heads, (long long)o->kv_heads);
+	if (o->window < 0)
+		return zr_fail(h, ZR_EINVAL,
+			       "attention: a window of %lld tokens: it is 0 for all, or more",
+			       (long long)o->window);
+	if (!(o->softcap >= 0) || o->softcap - o->softcap != 0)
+		return zr_fail(h, ZR_EINVAL,
+			       "attention: a soft cap of %g: it is 0 for none, or more",
+			       (double)o->softcap);
+	int rc = zr_check_queries(h, o);
+	if (rc)
+		return rc;
+	return zr_check_dtype(h, "attention", o->dtype);
+}
+
 static inline int zr_check_head(const struct zr_host *h, const char *op,
 				const struct zr_op_head_loss *o)
 {

@@ -120,8 +120,8 @@ static inline struct zr_op_matmul zr_low_rank_update(const struct zr_op_matmul_l
 	return op;
 }
 
-/* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T]
- * floats */
+/* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T
+ * - first] floats */
 #define ZR_CUDA_HEAD_DIM 256
 cudaError_t zr_cuda_attention(const struct zr_op_attention *, cudaStream_t);
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *, cudaStream_t);

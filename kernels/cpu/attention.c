@@ -41,7 +41,7 @@ static int64_t v_row(const struct zr_op_attention *o, int64_t b, int64_t t, int6
 	return row(o, o->v_stride, o->v_head, b, t, g);
 }
 
-/* Of queries, the rows before `first` are not there. */
+/* Of queries, the rows before `first` are not there; nor are they in lse and delta. */
 static int64_t q_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t h)
 {
 	return row(o, o->q_stride, o->q_head, b, t, h) - (b + 1) * o->first * o->q_stride;
@@ -50,6 +50,11 @@ static int64_t q_row(const struct zr_op_attention *o, int64_t b, int64_t t, int6
 static int64_t out_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t h)
 {
 	return row(o, o->out_stride, 0, b, t, h) - (b + 1) * o->first * o->out_stride;
+}
+
+static int64_t lse_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t h)
+{
+	return (b * o->heads + h) * (o->length - o->first) + t - o->first;
 }
 
 static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y,
@@ -105,8 +110,7 @@ static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int6
 /* m_ij */
 static zr_real keep(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-	uint64_t T = (uint64_t)o->length,
-		 e = ((uint64_t)(b * o->heads + h) * T + (uint64_t)i) * T + (uint64_t)j;
+	uint64_t e = zr_drop_element(o, b, h, i) + (uint64_t)j;
 
 	if (o->dropout <= 0)
 		return 1;
@@ -139,8 +143,7 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 	}
 
 	store_row(o, o->out, out_row(o, b, i, h), acc, 1 / sum);
-	zr_reals(o->lse)[(b * o->heads + h) * (o->length - o->first) + i - o->first] =
-		max + zr_ln(sum);
+	zr_reals(o->lse)[lse_row(o, b, i, h)] = max + zr_ln(sum);
 }
 
 void ZR_SCALAR(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
@@ -159,7 +162,7 @@ static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *de
 			  int64_t h, int64_t i, int64_t j, zr_real *mp)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t n = (b * f->heads + h) * f->length + i, g = h / (f->heads / f->kv_heads);
+	int64_t n = lse_row(f, b, i, h), g = h / (f->heads / f->kv_heads);
 	zr_real s = score(f, b, h, i, j), x = s - zr_reals(f->lse)[n];
 	zr_real p = zr_exp(x > 0 ? 0 : x), m = keep(f, b, h, i, j);
 	zr_real dp = dot(f, o->dout, out_row(f, b, i, h), f->v, v_row(f, b, j, g));
@@ -178,7 +181,7 @@ static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, 
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t at = out_row(f, b, i, h), g = h / (f->heads / f->kv_heads);
 
-	delta[(b * f->heads + h) * f->length + i] = dot(f, o->dout, at, f->out, at);
+	delta[lse_row(f, b, i, h)] = dot(f, o->dout, at, f->out, at);
 	memset(acc, 0, (size_t)f->head_dim * sizeof *acc);
 	for (int64_t j = first_key(f, b, i); j <= i; j++) {
 		zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
@@ -194,10 +197,11 @@ static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *del
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t n = zr_document(f, b, j), end = j + (f->window && f->window < n ? f->window : n);
+	int64_t begin = j > f->first ? j : f->first;
 
 	memset(sum, 0, 2 * (size_t)f->head_dim * sizeof *sum);
 	for (int64_t h = first; h < first + heads; h++)
-		for (int64_t i = j; i < end; i++) {
+		for (int64_t i = begin; i < end; i++) {
 			zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
 			add_row(f, sum, ds, f->q, q_row(f, b, i, h));
 			add_row(f, sum + f->head_dim, mp, o->dout, out_row(f, b, i, h));
@@ -213,27 +217,48 @@ void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t parts
 	for (int64_t n = lo; n < hi; n++) {
 		int64_t b = n / in_batch, first = n % in_batch * heads;
 		for (int64_t h = first; h < first + heads; h++)
-			for (int64_t i = 0; i < f->length; i++)
+			for (int64_t i = f->first; i < f->length; i++)
 				backward_query(o, delta, b, h, i, scratch);
 		for (int64_t j = 0; j < f->length; j++, sums += 2 * f->head_dim)
 			backward_key(o, delta, b, first, heads, j, sums);
 	}
 }
 
+static void store_sum(zr_real *dst, const zr_real *acc, zr_real a, int64_t n)
+{
+	for (int64_t d = 0; d < n; d++)
+		dst[d] = acc[d] * a;
+}
+
+/* Gradients of key j from dk = sum[0, D) and dv = sum[D, 2D). */
+static void store_key(const struct zr_op_attention_bwd *o, int64_t b, int64_t j, int64_t g,
+		      const zr_real *sum)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t D = f->head_dim;
+
+	if (f->key_sums) {
+		zr_real *to = zr_reals(f->key_sums);
+		store_sum(to + zr_key_sums_at(f, b, j, g, 0), sum, f->scale, D);
+		store_sum(to + zr_key_sums_at(f, b, j, g, 1), sum + D, 1, D);
+		return;
+	}
+	store_row(f, o->dk, k_row(f, b, j, g), sum, f->scale);
+	store_row(f, o->dv, v_row(f, b, j, g), sum + D, 1);
+}
+
 void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo,
 				  int64_t hi, zr_real *sums)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t D = f->head_dim, size = ZR_SCALAR(attention_sums)(f);
+	int64_t size = ZR_SCALAR(attention_sums)(f);
 
 	for (int64_t n = lo; n < hi; n++, sums += parts * size) {
 		int64_t b = n / f->kv_heads, g = n % f->kv_heads;
 		for (int64_t i = size; i < parts * size; i++)
 			sums[i % size] += sums[i];
-		for (int64_t j = 0; j < f->length; j++) {
-			store_row(f, o->dk, k_row(f, b, j, g), sums + 2 * j * D, f->scale);
-			store_row(f, o->dv, v_row(f, b, j, g), sums + (2 * j + 1) * D, 1);
-		}
+		for (int64_t j = 0; j < f->length; j++)
+			store_key(o, b, j, g, sums + 2 * j * f->head_dim);
 	}
 }
 

@@ -297,8 +297,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w.g = w.h / (o->heads / o->kv_heads);
 		largest = 0;
 		for (w.start = w.T = 0; next_document(&w);) {
-			int64_t q0 = w.start < o->first ? o->first - w.start : 0;
-			for (; q0 < w.T; q0 += w.tq)
+			for (int64_t q0 = first_query(&w); q0 < w.T; q0 += w.tq)
 				forward_tile(&w, q0);
 		}
 		raise_largest(&w, 1);
@@ -476,7 +475,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 		memset(w.dk, 0, (size_t)size * sizeof *w.dk);
 		for (w.h = first; w.h < first + heads; w.h++)
 			for (w.start = w.T = 0; next_document(&w);)
-				for (int64_t q0 = 0; q0 < w.T; q0 += w.tq)
+				for (int64_t q0 = first_query(&w); q0 < w.T; q0 += w.tq)
 					backward_tile(&w, op, q0, delta);
 	}
 }

@@ -195,12 +195,14 @@ static void load_tile(const struct pairs *x, int64_t k0, int backward)
 	pair_rows(x, x->across, backward ? x->k : x->v, padded);
 }
 
+/* Of n queries; the first `skip` are not there, src begins behind them. */
 static void load_queries(const struct pairs *x, uint32_t *panels, uint32_t *pairs, const void *src,
-			 int64_t stride, int64_t n)
+			 int64_t stride, int64_t skip, int64_t n)
 {
-	int64_t padded = UP(n, PW);
+	int64_t padded = UP(n, PW), half = x->w.Dp / 2;
 
-	load_pairs(x, x->raw, padded, src, stride, n);
+	memset(x->raw, 0, (size_t)(skip * half) * sizeof *x->raw);
+	load_pairs(x, x->raw + skip * half, padded - skip, src, stride, n - skip);
 	pair_panels(x, panels, x->raw, n);
 	if (pairs)
 		pair_rows(x, pairs, x->raw, padded);
@@ -286,7 +288,7 @@ static void forward_tile(const struct pairs *x, int64_t q0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_queries(x, x->qt, NULL, at_q(w, o->q, q0), o->q_stride, n);
+	load_queries(x, x->qt, NULL, at_q(w, o->q, q0), o->q_stride, 0, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t i = 0; i < panels * PW; i++) {
 		w->max[i] = -INFINITY;
@@ -364,8 +366,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w->h = n % o->heads;
 		w->g = w->h / (o->heads / o->kv_heads);
 		for (w->start = w->T = 0; next_document(w);) {
-			int64_t q0 = w->start < o->first ? o->first - w->start : 0;
-			for (; q0 < w->T; q0 += TQ)
+			for (int64_t q0 = first_query(w); q0 < w->T; q0 += TQ)
 				forward_tile(&x, q0);
 		}
 		raise_largest(w, o->scale);
@@ -459,38 +460,51 @@ static void backward_keys(const struct pairs *x, int64_t q0, int64_t panels, int
 		add_sums(x, i, k0, keys[i], PW);
 }
 
-/* lse and delta of the tile's n queries into max and sum, 0 beyond; delta also out. raw holds
- * dO. */
+/* lse and delta of the tile's n queries but the first `skip` into max and sum, 0 around; delta also
+ * out. */
 static void load_delta(const struct pairs *x, const struct zr_op_attention_bwd *op, int64_t q0,
-		       int64_t n, float *delta)
+		       int64_t skip, int64_t n, float *delta)
 {
 	const struct work *w = &x->w;
 	const struct zr_op_attention *o = w->o;
-	const uint16_t *dout = at_out(w, op->dout, q0), *out = at_out(w, o->out, q0);
+	const uint16_t *dout = at_out(w, op->dout, q0 + skip), *out = at_out(w, o->out, q0 + skip);
 
 	for (int64_t i = 0; i < UP(n, PW); i++) {
-		const int64_t e = i * o->out_stride;
-		w->sum[i] = i < n ? dot_bf16(dout + e, out + e, w->D) : 0;
-		w->max[i] = i < n ? o->lse[row(w, q0 + i)] : 0;
+		const int64_t e = (i - skip) * o->out_stride;
+		const int there = i >= skip && i < n;
+		w->sum[i] = there ? dot_bf16(dout + e, out + e, w->D) : 0;
+		w->max[i] = there ? o->lse[row(w, q0 + i)] : 0;
 	}
-	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);
+	memcpy(delta + row(w, q0 + skip), w->sum + skip, (size_t)(n - skip) * sizeof *delta);
 }
 
+/* Of the queries from q0 on; the first `skip` are not there. */
 static void backward_tile(const struct pairs *x, const struct zr_op_attention_bwd *op, int64_t q0,
-			  float *delta)
+			  int64_t skip, float *delta)
 {
 	const struct work *w = &x->w;
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_queries(x, x->dot, x->do2, at_out(w, op->dout, q0), o->out_stride, n);
-	load_queries(x, x->qt, x->q2, at_q(w, o->q, q0), o->q_stride, n);
-	load_delta(x, op, q0, n, delta);
+	load_queries(x, x->dot, x->do2, at_out(w, op->dout, q0 + skip), o->out_stride, skip, n);
+	load_queries(x, x->qt, x->q2, at_q(w, o->q, q0 + skip), o->q_stride, skip, n);
+	load_delta(x, op, q0, skip, n, delta);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t k0 = first_tile(w, q0); k0 < q0 + n; k0 += TK)
 		backward_keys(x, q0, panels, k0);
 	to_rows(w, w->rows, w->ot, n);
-	store_rows(w, at_q(w, op->dq, q0), o->q_stride, w->rows, n, o->scale);
+	store_rows(w, at_q(w, op->dq, q0 + skip), o->q_stride, w->rows + skip * w->Dp, n - skip,
+		   o->scale);
+}
+
+/* Pairs of queries begin with the document, wherever the first query is. */
+static void backward_document(const struct pairs *x, const struct zr_op_attention_bwd *op,
+			      float *delta)
+{
+	const int64_t T = x->w.T, from = first_query(&x->w);
+
+	for (int64_t q0 = from / PW * PW; from < T && q0 < T; q0 += TQ)
+		backward_tile(x, op, q0, most(0, from - q0), delta);
 }
 
 void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
@@ -515,8 +529,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 		memset(w->dk, 0, (size_t)size * sizeof *w->dk);
 		for (w->h = first; w->h < first + heads; w->h++)
 			for (w->start = w->T = 0; next_document(w);)
-				for (int64_t q0 = 0; q0 < w->T; q0 += TQ)
-					backward_tile(&x, op, q0, delta);
+				backward_document(&x, op, delta);
 	}
 }
 

@@ -238,6 +238,12 @@ static inline int next_document(struct work *w)
 	return w->T > 0;
 }
 
+/* The first query of the document that is there, at most T. */
+static inline int64_t first_query(const struct work *w)
+{
+	return least(w->T, most(0, w->o->first - w->start));
+}
+
 /* Rows of the tile's panels from rows, or back. */
 static inline void to_panels(const struct work *w, float *panels, const float *rows, int64_t n)
 {
@@ -311,6 +317,12 @@ static inline void raise_largest(const struct work *w, float unit)
 
 /* ---- a panel's dropout ----------------------------------------------------------- */
 
+/* The element of query t and key k0 in the generator. */
+static inline uint64_t drop_element(const struct work *w, int64_t t, int64_t k0)
+{
+	return zr_drop_element(w->o, w->b, w->h, w->start + t) + (uint64_t)(w->start + k0);
+}
+
 /* 0 or 1 / (1 - dropout) in words[PW, WORDS], of each query's keys from element 4 on */
 static inline void dropout_words(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
 {
@@ -318,7 +330,7 @@ static inline void dropout_words(const struct work *w, int64_t q0, int64_t k0, i
 	float scale = zr_drop_scale(w->o->dropout);
 
 	for (int64_t i = 0; i < PW; i++) {
-		uint64_t e = (uint64_t)(row(w, q0 + i) * w->o->length + w->start + k0);
+		uint64_t e = drop_element(w, q0 + i, k0);
 		/* of the first word of e's block; e itself at 4 */
 		float *f = w->words + i * WORDS + 4 - e % 4;
 		for (int64_t j = 0; j < keys + (int64_t)(e % 4); j += 4 * ZR_W) {
@@ -344,6 +356,15 @@ static inline int64_t sums_size(const struct zr_op_attention *o)
 	return 2 * (o->length + KEYS) * UP(o->head_dim, NR * ZR_W);
 }
 
+/* scale * sums of all tokens into key_sums, as k's gradients or as v's. */
+static inline void store_sums(const struct work *w, const float *sums, float scale, int of_v)
+{
+	const struct zr_op_attention *o = w->o;
+	float *to = o->key_sums + zr_key_sums_at(o, w->b, 0, w->g, of_v);
+
+	store(to, 2 * o->kv_heads * w->D, sums, w->Dp, w->T, w->D, &scale, 0, ZR_F32);
+}
+
 /* dk = scale * sum, dv = sum of the parts of key-value heads [lo, hi). */
 static inline void sum_parts(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
 			     int64_t hi, float *sums, float scale)
@@ -363,6 +384,11 @@ static inline void sum_parts(const struct zr_op_attention_bwd *op, int64_t parts
 			for (int64_t i = 0; i < size; i += ZR_W)
 				vstore_f32(w.dk + i,
 					   vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
+		if (o->key_sums) {
+			store_sums(&w, w.dk, scale, 0);
+			store_sums(&w, w.dv, 1, 1);
+			continue;
+		}
 		store_rows(&w, at_k(&w, op->dk, 0), o->k_stride, w.dk, w.T, scale);
 		store_rows(&w, at_v(&w, op->dv, 0), o->v_stride, w.dv, w.T, 1);
 	}

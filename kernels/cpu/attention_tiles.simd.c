@@ -331,7 +331,7 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w->h = n % o->heads;
 		w->g = w->h / (o->heads / o->kv_heads);
 		for (w->start = w->T = 0; next_document(w);) {
-			int64_t from = most(0, o->first - w->start), q0 = from / PW * PW;
+			int64_t from = first_query(w), q0 = from / PW * PW;
 			if (w->T - from <= FEW && !(o->dropout > 0))
 				for (; from < w->T; from++)
 					forward_query(&x, from);

@@ -215,34 +215,37 @@ static void backward_keys(const struct tiles *x, int64_t q0, int64_t n, int64_t 
 	finish(x->queue);
 }
 
-/* -lse / ln 2 and delta of the tile's n queries into max and sum; beyond, where P is 0, -infinity
- * and 0. delta also out. */
+/* -lse / ln 2 and delta of the tile's n queries but the first `skip` into max and sum; around, where
+ * P is 0, -infinity and 0. delta also out. */
 static void load_delta(const struct tiles *x, const struct zr_op_attention_bwd *op, int64_t q0,
-		       int64_t n, float *delta)
+		       int64_t skip, int64_t n, float *delta)
 {
 	const struct work *w = &x->w;
 	const struct zr_op_attention *o = w->o;
-	const uint16_t *dout = at_out(w, op->dout, q0), *out = at_out(w, o->out, q0);
+	const uint16_t *dout = at_out(w, op->dout, q0 + skip), *out = at_out(w, o->out, q0 + skip);
 
 	for (int64_t i = 0; i < UP(n, PW); i++) {
-		const int64_t e = i * o->out_stride;
-		w->sum[i] = i < n ? dot_bf16(dout + e, out + e, w->D) : 0;
-		w->max[i] = i < n ? -(o->lse[row(w, q0 + i)] * ZR_EXP_LOG2E) : -INFINITY;
+		const int64_t e = (i - skip) * o->out_stride;
+		const int there = i >= skip && i < n;
+		w->sum[i] = there ? dot_bf16(dout + e, out + e, w->D) : 0;
+		w->max[i] = there ? -(o->lse[row(w, q0 + i)] * ZR_EXP_LOG2E) : -INFINITY;
 	}
-	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);
+	memcpy(delta + row(w, q0 + skip), w->sum + skip, (size_t)(n - skip) * sizeof *delta);
 }
 
+/* Of n queries; the first `skip` are not there, src begins behind them. */
 static void load_queries(const struct tiles *x, uint32_t *columns, uint32_t *pairs, const void *src,
-			 int64_t stride, int64_t n)
+			 int64_t stride, int64_t skip, int64_t n)
 {
 	const int64_t padded = UP(n, PW);
-	load_words(x, x->q, padded, src, stride, n);
+	memset(x->q, 0, (size_t)(skip * x->half) * sizeof *x->q);
+	load_words(x, x->q + skip * x->half, padded - skip, src, stride, n - skip);
 	pack_columns(x, columns, x->q, padded);
 	pack_pairs(x, pairs, x->tq, x->q, padded);
 }
 
-/* dq of n queries from dQt. */
-static void store_queries(const struct tiles *x, uint16_t *dq, int64_t n)
+/* dq of n queries but the first `skip` from dQt. */
+static void store_queries(const struct tiles *x, uint16_t *dq, int64_t skip, int64_t n)
 {
 	const struct work *w = &x->w;
 	float rows[COL * COL];
@@ -253,24 +256,25 @@ static void store_queries(const struct tiles *x, uint16_t *dq, int64_t n)
 			transpose_words(rows, from, PW);
 			for (int r = 0; r < COL; r++) {
 				const int64_t q = i / PW * PW + order_of((int)(i % PW) + r);
-				if (q < n)
-					vstore_n(dq, q * w->o->q_stride + d, ZR_BF16,
+				if (q >= skip && q < n)
+					vstore_n(dq, (q - skip) * w->o->q_stride + d, ZR_BF16,
 						 vload_f32(rows + r * COL) * vset(w->o->scale),
 						 vlanes(w->D - d));
 			}
 		}
 }
 
+/* Of the queries from q0 on; the first `skip` are not there. */
 static void backward_tile(const struct tiles *x, const struct zr_op_attention_bwd *op, int64_t q0,
-			  float *delta)
+			  int64_t skip, float *delta)
 {
 	const struct work *w = &x->w;
 	const struct zr_op_attention *o = w->o;
 	const int64_t n = least(x->tq, w->T - q0);
 
-	load_queries(x, x->dot, x->do2, at_out(w, op->dout, q0), o->out_stride, n);
-	load_queries(x, x->qt, x->q2, at_q(w, o->q, q0), o->q_stride, n);
-	load_delta(x, op, q0, n, delta);
+	load_queries(x, x->dot, x->do2, at_out(w, op->dout, q0 + skip), o->out_stride, skip, n);
+	load_queries(x, x->qt, x->q2, at_q(w, o->q, q0 + skip), o->q_stride, skip, n);
+	load_delta(x, op, q0, skip, n, delta);
 	for (int64_t k0 = first_tile(w, q0); k0 < q0 + n; k0 += TK) {
 		const int64_t keys = least(TK, w->T - k0), padded = UP(keys, BLOCK);
 		load_words(x, x->k, padded, at_k(w, o->k, k0), o->k_stride, keys);
@@ -279,7 +283,17 @@ static void backward_tile(const struct tiles *x, const struct zr_op_attention_bw
 		backward_keys(x, q0, n, k0);
 	}
 
-	store_queries(x, at_q(w, op->dq, q0), n);
+	store_queries(x, at_q(w, op->dq, q0 + skip), skip, n);
+}
+
+/* Blocks of queries begin with the document, wherever the first query is. */
+static void backward_document(const struct tiles *x, const struct zr_op_attention_bwd *op,
+			      float *delta)
+{
+	const int64_t T = x->w.T, from = first_query(&x->w);
+
+	for (int64_t q0 = from / PW * PW; from < T && q0 < T; q0 += x->tq)
+		backward_tile(x, op, q0, most(0, from - q0), delta);
 }
 
 void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
@@ -306,8 +320,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 		memset(w->dk, 0, (size_t)size * sizeof *w->dk);
 		for (w->h = first; w->h < first + heads; w->h++)
 			for (w->start = w->T = 0; next_document(w);)
-				for (int64_t q0 = 0; q0 < w->T; q0 += x.tq)
-					backward_tile(&x, op, q0, delta);
+				backward_document(&x, op, delta);
 	}
 
 	tiles_end();

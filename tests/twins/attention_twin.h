@@ -61,7 +61,7 @@ static inline int64_t document(const struct head *x, int64_t t)
 
 static inline int attends(const struct head *x, int64_t i, int64_t j)
 {
-	return i < x->o->length && j <= i && document(x, i) <= j &&
+	return i >= x->o->first && i < x->o->length && j <= i && document(x, i) <= j &&
 	       (!x->o->window || i - j < x->o->window);
 }
 
@@ -89,8 +89,7 @@ static inline float unit(const struct zr_op_attention *o)
 static inline float keep(const struct head *x, int64_t i, int64_t j)
 {
 	const struct zr_op_attention *o = x->o;
-	uint64_t T = (uint64_t)o->length,
-		 e = ((uint64_t)(x->b * o->heads + x->h) * T + (uint64_t)i) * T + (uint64_t)j;
+	uint64_t e = zr_drop_element(o, x->b, x->h, i) + (uint64_t)j;
 
 	if (o->dropout <= 0)
 		return 1;
@@ -148,9 +147,9 @@ static inline void twin_backward(const struct zr_op_attention_bwd *op, int64_t p
 			struct head x = head_of(o, n / in_batch, h);
 			x.dout = op->dout;
 			x.delta = delta;
-			for (int64_t i = 0; i < o->length; i++)
+			for (int64_t i = o->first; i < o->length; i++)
 				delta[statistic(&x, i)] = delta_of(&x, i);
-			for (int64_t i = 0; i < o->length; i++)
+			for (int64_t i = o->first; i < o->length; i++)
 				of_query(&x, op->dq, i, acc);
 			for (int64_t j = 0; j < o->length; j++)
 				of_key(&x, j, sums + 2 * D * j);

@@ -42,7 +42,8 @@ static int sums_in_scratch(const struct zr_inst *d, const struct zr_op_attention
 
 static uint64_t delta_bytes(const struct zr_op_attention *o)
 {
-	return whole_lines((uint64_t)(o->batch * o->heads * o->length) * sizeof(float));
+	int64_t queries = o->length - o->first;
+	return whole_lines((uint64_t)(o->batch * o->heads * queries) * sizeof(float));
 }
 
 uint64_t cpu_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *op)
@@ -57,29 +58,15 @@ uint64_t cpu_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_att
 static int check(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
 {
 	uint64_t need = d->k->attention_scratch(o, backward);
-	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: %lld heads are not a multiple of %lld key-value heads",
-			       (long long)o->heads, (long long)o->kv_heads);
-	if (o->window < 0)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: a window of %lld tokens: it is 0 for all, or more",
-			       (long long)o->window);
-	if (!(o->softcap >= 0) || o->softcap > FLT_MAX)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: a soft cap of %g: it is 0 for none, or more",
-			       (double)o->softcap);
-	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: from query %d on of %lld: only a forward without "
-			       "dropout leaves out queries",
-			       o->first, (long long)o->length);
+	int rc = zr_check_attention(d->h, o);
+	if (rc)
+		return rc;
 	if (need > CPU_SCRATCH)
 		return zr_fail(d->h, ZR_ENOTSUP,
 			       "attention with heads of width %lld needs %llu bytes of scratch per "
 			       "thread, there are %u",
 			       (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
-	return zr_check_dtype(d->h, "attention", o->dtype);
+	return ZR_OK;
 }
 
 static void forward_item(void *arg, int64_t item, int32_t worker)

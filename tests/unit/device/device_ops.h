@@ -129,6 +129,23 @@ static void attention_ops(const struct dev *d, float *x, int32_t dtype)
 	assert_true(o->attention_bwd_work(o, &ab) <= SLOT * sizeof(float));
 	must(d, o->attention(o, NULL, &a));
 	must(d, o->attention_bwd(o, NULL, &ab));
+	ab.fwd.first = T / 3;
+	ab.fwd.drop_rows = T + 9;
+	ab.fwd.key_sums = slot(x, 26);
+	ab.fwd.lse = slot(x, 26) + SLOT / 2;
+	must(d, o->attention(o, NULL, &ab.fwd));
+	must(d, o->attention_bwd(o, NULL, &ab));
+	struct zr_op_cast_heads h = { .size = sizeof h,
+				      .rows = ROWS,
+				      .heads = HEADS,
+				      .head_dim = C / HEADS,
+				      .src_stride = 2 * C,
+				      .src_head = C / HEADS,
+				      .dst_stride = C / HEADS,
+				      .dst_head = ROWS * C / HEADS,
+				      .src = zr_array_at(ZR_F32, ab.fwd.key_sums),
+				      .dst = zr_array_at(dtype, slot(x, 26) + SLOT / 4 * 3) };
+	must(d, o->cast_heads(o, NULL, &h));
 }
 
 static void head_op(const struct dev *d, float *x, int32_t dtype)

@@ -201,6 +201,32 @@ static void heads_to_scale(void **state)
 	refused(d.ops->scale_heads(d.ops, NULL, &h), "scale_heads: 2 heads of 4 lines, 4 apart");
 }
 
+static void queries_and_heads_of_dropout(void **state)
+{
+	struct zr_op_attention_bwd o = { .size = sizeof o,
+					 .fwd = { .size = sizeof o.fwd,
+						  .dtype = ZR_F32,
+						  .first = 9,
+						  .batch = 1,
+						  .length = 8,
+						  .heads = 2,
+						  .kv_heads = 1,
+						  .head_dim = 8 } };
+	(void)state;
+	refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: from query 9 on of 8");
+	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: from query 9 on of 8");
+	o.fwd.first = -1;
+	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: from query -1 on of 8");
+	o.fwd.first = 0;
+	o.fwd.first_head = 3;
+	o.fwd.all_heads = 4;
+	refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: heads 3 to 5 are not of 4");
+	o.fwd.first_head = 2;
+	o.fwd.drop_rows = 7;
+	refused(d.ops->attention_bwd(d.ops, NULL, &o),
+		"attention: dropout of 7 rows has none for 8");
+}
+
 static void heads_to_cast(void **state)
 {
 	struct zr_op_cast_heads h = { .size = sizeof h,
@@ -229,7 +255,7 @@ int main(void)
 		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
 		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
 		cmocka_unit_test(heads_to_scale), cmocka_unit_test(scales_of_types_without),
-		cmocka_unit_test(heads_to_cast),
+		cmocka_unit_test(heads_to_cast),  cmocka_unit_test(queries_and_heads_of_dropout),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -31,7 +31,12 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 					 .lse = f32(s, 2),
 					 .window = variant & 2 ? 20 : 0,
 					 .softcap = variant & 2 ? 0.5f : 0,
-					 .max_scores = f32(s, 6) };
+					 .max_scores = f32(s, 6),
+					 .first = variant & 4 ? arg[1] / 3 : 0,
+					 .first_head = variant & 4 ? 1 : 0,
+					 .all_heads = variant & 4 ? arg[2] + 2 : 0,
+					 .drop_rows = variant & 4 ? arg[1] + 5 : 0,
+					 .key_sums = variant & 4 ? f32(s, 7) : NULL };
 }
 
 static int attention(const struct side *s, int32_t dtype, int variant)
@@ -66,7 +71,7 @@ static int64_t attention_work(int32_t dtype, int variant)
 }
 
 /* Rows are `pad` elements longer than what they hold. variant: 1 dropout, 2 a window and a soft
- * cap */
+ * cap, 4 a part of queries and heads, with sums for keys */
 static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length,
 			   int32_t heads, int32_t kv_heads, int32_t width, int32_t pad,
 			   int32_t dtype, int variant)
@@ -87,6 +92,7 @@ static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t l
 	operand(rows * in, dtype, 1, 0, coarse);
 	operand(attention_work(dtype, variant), ZR_F32, 1, 0, -1);
 	operand(heads, ZR_F32, 0, 0, 256);
+	operand(rows * 2 * kv_heads * width, ZR_F32, 1, 0, dtype == ZR_F32 ? 256 : 0x1p17);
 	for (int64_t h = 0; h < heads; h++)
 		put(start + operands[6].at, ZR_F32, h, h % 2 ? 0 : 0.125);
 	twins(name, op, dtype, variant);
@@ -100,6 +106,7 @@ static void wide_attentions(op_fn *op, const char *name, int t, int drop)
 	attention_case(op, name, 1, 200, 6, 2, 96, 16, dtypes[t], drop);
 	attention_case(op, name, 1, 97, 2, 2, 128, 0, dtypes[t], drop);
 	attention_case(op, name, 1, 200, 6, 2, 96, 16, dtypes[t], drop | 2);
+	attention_case(op, name, 2, 130, 4, 2, 64, 0, dtypes[t], drop | 4);
 }
 
 static void other_attentions(op_fn *op, const char *name)
@@ -108,6 +115,7 @@ static void other_attentions(op_fn *op, const char *name)
 		for (int drop = 0; drop < 2; drop++) {
 			attention_case(op, name, 1, 33, 3, 1, 18, 3, dtypes[t], drop);
 			attention_case(op, name, 1, 33, 3, 1, 18, 3, dtypes[t], drop | 2);
+			attention_case(op, name, 2, 33, 3, 1, 18, 3, dtypes[t], drop | 4);
 			attention_case(op, name, 1, 1, 1, 1, 130, 1, dtypes[t], drop);
 			if (dtypes[t] == ZR_F32)
 				wide_attentions(op, name, t, drop);

@@ -2,7 +2,7 @@
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_cast_heads \
-	%D%/t_attention_pairs %D%/t_kernels \
+	%D%/t_attention_pairs %D%/t_attention_slices %D%/t_kernels \
 	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary %D%/t_scale_heads \
 	%D%/t_softmax
@@ -10,6 +10,7 @@ check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 
 attention_case = %D%/attention_case.c %D%/attention_case.h $(isa_h)
+attention_slices = %D%/attention_slices.c %D%/attention_slices.h $(attention_case)
 kernel_fixture = %D%/kernels_fixture.c %D%/kernels_fixture.h $(isa_h)
 kernel_mode = %D%/kernels_mode.h $(kernel_fixture)
 kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_fixture)
@@ -42,7 +43,12 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_attention_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_options_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
-%C%_t_attention_pairs_SOURCES = %D%/t_attention_pairs.c $(attention_case)
+%C%_t_attention_slices_SOURCES = %D%/t_attention_slices.c $(attention_slices)
+%C%_t_attention_slices_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_attention_slices_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_attention_slices_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
+
+%C%_t_attention_pairs_SOURCES = %D%/t_attention_pairs.c $(attention_slices)
 %C%_t_attention_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_attention_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_pairs_LDADD = $(pairs_ldadd) $(twins_ldadd) kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm

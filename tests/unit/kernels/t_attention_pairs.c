@@ -4,7 +4,7 @@
  * the same in C, where the processor has them, and by tile registers in C on any that has AVX-512;
  * the twins agree with the oracle in double.
  */
-#include "attention_case.h"
+#include "attention_slices.h"
 
 #include "cpu/attention_tiles.h"
 #include "cpu/table.h"
@@ -57,6 +57,13 @@ static void drop_signs_of_zeros(struct problem *p)
 			x[i] = 0;
 }
 
+static void assert_same_gradients(struct problem *x, struct problem *y)
+{
+	drop_signs_of_zeros(x);
+	drop_signs_of_zeros(y);
+	assert_memory_equal(x->dqkv, y->dqkv, (size_t)x->n_in * x->elem);
+}
+
 static void compare_bits(const struct held *h, const int64_t shape[5], int64_t parts, double by,
 			 const struct options *options)
 {
@@ -72,9 +79,7 @@ static void compare_bits(const struct held *h, const int64_t shape[5], int64_t p
 	assert_memory_equal(x.delta, y.delta, (size_t)x.n_lse * x.real);
 	for (int64_t few = 1; !options->dropout && few <= 5 && few <= y.T; few += 2)
 		assert_rows_alone(&h->v, &y, y.T - few);
-	drop_signs_of_zeros(&x);
-	drop_signs_of_zeros(&y);
-	assert_memory_equal(x.dqkv, y.dqkv, (size_t)x.n_in * x.elem);
+	assert_same_gradients(&x, &y);
 	drop(&x);
 	drop(&y);
 }
@@ -147,6 +152,65 @@ static void I1_parts_of_heads_have_the_bits_of_the_twin(void **state)
 				     &(struct options){ .documents = parts == 2 });
 }
 
+/* Of the queries from `first` on: the rows of p that there are, in the places of the first rows. */
+static void compare_queries(const struct held *h, const int64_t shape[5], int64_t first,
+			    const struct options *options)
+{
+	struct problem x = make(shape, ZR_BF16, 5, 2), y = make(shape, ZR_BF16, 5, 2);
+
+	give_options(&x, options);
+	give_options(&y, options);
+	x.op.fwd.first = y.op.fwd.first = (int32_t)first;
+	both(h->twin, &x);
+	both(&h->v, &y);
+	assert_memory_equal(x.lse, y.lse, (size_t)x.n_lse * x.real);
+	assert_memory_equal(x.out, y.out, (size_t)x.n_out * x.elem);
+	assert_same_gradients(&x, &y);
+	drop(&x);
+	drop(&y);
+}
+
+/* Pairs and blocks of queries begin with the document, not with the first query. */
+static void I1_bits_of_some_queries_are_those_of_the_twin(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 13, 3, 3, 5 },
+					     { 1, 65, 4, 2, 33 },
+					     { 1, 200, 1, 1, 20 } };
+	static const struct options all[] = {
+		{ 0 },
+		{ .documents = 1, .window = 9, .softcap = 2, .dropout = 0.25f },
+		{ .window = 70, .softcap = 0.75f },
+	};
+	(void)state;
+	if (!n_held)
+		skip();
+	for (int v = 0; v < n_held; v++)
+		for (size_t s = 0; s < 3; s++)
+			for (int64_t first = 1; first < shapes[s][1]; first += 1 + first / 2)
+				compare_queries(&held[v], shapes[s], first,
+						&all[(size_t)(first + v) % 3]);
+}
+
+static void slices_have_the_bits_of_the_whole(void **state)
+{
+	static const int64_t shape[5] = { 1, 150, 4, 2, 40 };
+	static const struct options all[] = {
+		{ 0 },
+		{ .window = 24, .dropout = 0.25f },
+		{ .documents = 1, .softcap = 2 },
+	};
+	(void)state;
+	if (!n_held)
+		skip();
+	for (int v = 0; v < n_held; v++)
+		for (int k = 0; k < 3; k++) {
+			struct problem p = make(shape, ZR_BF16, 3, 1);
+			give_options(&p, &all[k]);
+			assert_slices_anywhere(&held[v].v, &p);
+			drop(&p);
+		}
+}
+
 /* Scores so far apart that powers are denormal or 0, and operands that are denormal. */
 static void I1_bits_of_extreme_values_are_those_of_the_twin(void **state)
 {
@@ -195,6 +259,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(I1_bits_are_those_of_the_twin),
 		cmocka_unit_test(I1_parts_of_heads_have_the_bits_of_the_twin),
+		cmocka_unit_test(I1_bits_of_some_queries_are_those_of_the_twin),
+		cmocka_unit_test(slices_have_the_bits_of_the_whole),
 		cmocka_unit_test(the_largest_scores_are_those_of_a_plain_loop),
 		cmocka_unit_test(I1_bits_of_extreme_values_are_those_of_the_twin),
 		cmocka_unit_test(the_twins_agree_with_the_oracle),
