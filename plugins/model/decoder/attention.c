@@ -36,14 +36,12 @@ static double score_gain(const struct pass *p)
 
 static struct zr_op_attention attention_op(const struct pass *p, const struct block_saved *s)
 {
-	int64_t before = p->c->past * s->kv_stride; /* of the tokens that the cache has */
-
 	return (struct zr_op_attention){
 		.size = sizeof(struct zr_op_attention),
 		.dtype = p->c->dtype,
-		.first = (int32_t)p->c->past,
+		.first = (int32_t)p->first,
 		.batch = p->B,
-		.length = p->c->past + p->T,
+		.length = p->first + p->T,
 		.heads = p->H,
 		.kv_heads = p->K,
 		.head_dim = p->D,
@@ -55,8 +53,8 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 		.dropout = p->dropout,
 		.rng = site(p, 0),
 		.q = s->q,
-		.k = skip(p, s->k, -before),
-		.v = skip(p, s->v, -before),
+		.k = s->first_k,
+		.v = s->first_v,
 		.out = s->att,
 		.lse = s->lse,
 		.starts = p->c->starts,
@@ -65,13 +63,23 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 		.q_head = s->q_head,
 		.k_head = s->kv_head,
 		.v_head = s->kv_head,
+		.drop_rows = p->sequence,
+		.key_sums = p->sliced ? p->c->key_sums : NULL,
 	};
 }
 
 uint64_t attention_bwd_work(const struct pass *p, const struct block_saved *s)
 {
 	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s) };
-	return p->c->ops->attention_bwd_work(p->c->ops, &op);
+	const struct zr_ops *ops = p->c->ops;
+	uint64_t most = 0;
+
+	for (; op.fwd.length <= p->sequence; op.fwd.length += p->T) {
+		op.fwd.first = (int32_t)(op.fwd.length - p->T);
+		most = carver_max(most, ops->attention_bwd_work(ops, &op));
+	}
+
+	return most;
 }
 
 /* The maps from norm(x); dy is the backward's. */
@@ -113,68 +121,121 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 	return rc;
 }
 
-static int turn(const struct pass *p, uint32_t flags, const struct block_saved *s, void *q, void *k)
+static int is_rotated(const struct pass *p)
 {
-	int rc;
-
-	if (p->f->positions || !is_turned(p->g, block_of(p)))
-		return ZR_OK;
-
-	rc = rotate(p, flags, q, p->H, s->q_stride, s->q_head);
-	if (rc)
-		return rc;
-
-	return rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);
+	return !p->f->positions && is_turned(p->g, block_of(p));
 }
 
 /* From what the maps gave to what attention reads. */
-static int norm_and_turn(const struct pass *p, const struct block_saved *s)
+static int finish_queries(const struct pass *p, const struct block_saved *s)
 {
-	const int *at = p->g->at;
-	int rc;
+	const int norm = p->g->at[Q_NORM_W];
+	int rc = ZR_OK;
 
-	if (has(p, Q_NORM_W) &&
-	    ((rc = heads_norm(p, at[Q_NORM_W], p->H, s->q_raw, s->q, s->q_stride, s->q_stats)) ||
-	     (rc = heads_norm(p, at[K_NORM_W], p->K, s->k_raw, s->k, s->kv_stride, s->k_stats))))
+	if (norm >= 0)
+		rc = heads_norm(p, norm, p->H, s->q_raw, s->q, s->q_stride, s->q_stats);
+	if (rc || !is_rotated(p))
 		return rc;
 
-	return turn(p, 0, s, s->q, s->k);
+	return rotate(p, 0, s->q, p->H, s->q_stride, s->q_head);
+}
+
+static int finish_keys(const struct pass *p, const struct block_saved *s)
+{
+	const int norm = p->g->at[K_NORM_W];
+	int rc = ZR_OK;
+
+	if (norm >= 0)
+		rc = heads_norm(p, norm, p->K, s->k_raw, s->k, s->kv_stride, s->k_stats);
+	if (rc || !is_rotated(p))
+		return rc;
+
+	return rotate(p, 0, s->k, p->K, s->kv_stride, s->kv_head);
+}
+
+/* What the maps from it read: the block's input, or its norm. */
+static const void *source(const struct pass *p, const struct block_work *w)
+{
+	if (has(p, NORM1_W))
+		return w->ln;
+
+	return p->c->in;
+}
+
+static int norm_source(const struct pass *p, const struct block_saved *s,
+		       const struct block_work *w)
+{
+	if (has(p, NORM1_W))
+		return norm(p, p->g->at[NORM1_W], p->c->in, w->ln, s->stats1, p->N);
+
+	return ZR_OK;
+}
+
+/* ---- forward ---- */
+
+/* Queries that have norms are kept as they were before, so attention itself makes them. */
+static int before_forward(const struct pass *p, const struct block_saved *s,
+			  const struct block_work *w)
+{
+	int rc = norm_source(p, s, w);
+
+	if (!rc)
+		rc = project(p, s, w, source(p, w));
+	if (!rc)
+		rc = finish_keys(p, s);
+	if (rc || has(p, Q_NORM_W))
+		return rc;
+
+	return finish_queries(p, s);
+}
+
+static int attend_forward(const struct pass *p, const struct block_saved *s)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_attention op = attention_op(p, s);
+	int rc = ZR_OK;
+
+	op.max_scores = c->max_scores;
+	if (has(p, Q_NORM_W))
+		rc = finish_queries(p, s);
+	if (rc)
+		return rc;
+
+	return c->ops->attention(c->ops, c->stream, &op);
+}
+
+static int after_forward(const struct pass *p, const struct block_saved *s)
+{
+	void *o = has(p, AFTER1_W) ? s->o : s->x2;
+	int rc = linear(p, map_o(p), s->att, o, NULL);
+
+	if (!rc && has(p, AFTER1_W))
+		rc = norm(p, p->g->at[AFTER1_W], s->o, s->x2, s->after_stats1, p->N);
+	if (rc)
+		return rc;
+
+	return residual(p, 1, p->c->in, s->x2, s->x2);
 }
 
 int attention_forward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
-	const struct zr_layer_call *c = p->c;
-	const int *at = p->g->at;
-	struct zr_op_attention att = attention_op(p, s);
-	const void *x;
-
-	att.max_scores = c->max_scores;
-	if (has(p, NORM1_W))
-		x = w->ln;
-	else
-		x = c->in;
-	void *o = has(p, AFTER1_W) ? s->o : s->x2;
 	int rc = ZR_OK;
-	if (has(p, NORM1_W))
-		rc = norm(p, at[NORM1_W], c->in, w->ln, s->stats1, p->N);
-	if (rc || (rc = project(p, s, w, x)) || (rc = norm_and_turn(p, s)) ||
-	    (rc = c->ops->attention(c->ops, c->stream, &att)) ||
-	    (rc = linear(p, map_o(p), s->att, o, NULL)))
-		return rc;
-	if (has(p, AFTER1_W))
-		rc = norm(p, at[AFTER1_W], s->o, s->x2, s->after_stats1, p->N);
-	if (rc)
-		return rc;
 
-	return residual(p, 1, c->in, s->x2, s->x2);
+	if (p->parts & ZR_PART_BEFORE)
+		rc = before_forward(p, s, w);
+	if (!rc && p->parts & ZR_PART_ATTEND)
+		rc = attend_forward(p, s);
+	if (!rc && p->parts & ZR_PART_AFTER)
+		rc = after_forward(p, s);
+
+	return rc;
 }
 
-/* The gradients w.r.t. what the maps gave, from that w.r.t. the branch's output. */
-static int scores_backward(const struct pass *p, const struct block_saved *s,
-			   const struct block_work *w)
+/* ---- backward ---- */
+
+int attend_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	const int *at = p->g->at;
 	struct zr_op_attention_bwd op = { .size = sizeof op,
 					  .fwd = attention_op(p, s),
 					  .dout = w->datt,
@@ -183,18 +244,54 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 					  .dv = w->dv,
 					  .work = w->ops };
 	const void *dy;
-	int rc;
+	int rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy);
 
-	if ((rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy)) ||
-	    (rc = linear_dw(p, map_o(p), s->att, dy)) || (rc = linear_dx(p, map_o(p), dy, w->datt)))
+	if (!rc)
+		rc = linear_dw(p, map_o(p), s->att, dy);
+	if (!rc)
+		rc = linear_dx(p, map_o(p), dy, w->datt);
+	if (!rc && has(p, Q_NORM_W))
+		rc = finish_queries(p, s);
+	if (!rc && has(p, Q_NORM_W) && !p->sliced)
+		rc = finish_keys(p, s);
+	if (rc)
 		return rc;
-	if (has(p, Q_NORM_W) && (rc = norm_and_turn(p, s)))
+
+	return c->ops->attention_bwd(c->ops, c->stream, &op);
+}
+
+/* What all queries of the sequence gave to keys (which: 0) or values (1), rounded to dk or dv. */
+static int round_sums(const struct pass *p, const struct block_saved *s, int which, void *to)
+{
+	const struct zr_layer_call *c = p->c;
+	const int64_t kv = p->K * p->D;
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = p->N,
+				       .heads = p->K,
+				       .head_dim = p->D,
+				       .src_stride = 2 * kv,
+				       .src_head = p->D,
+				       .dst_stride = dkv_stride(p),
+				       .dst_head = s->kv_head,
+				       .src = zr_array_at(ZR_F32, c->key_sums + which * kv),
+				       .dst = zr_array_at(c->dtype, to) };
+
+	return c->ops->cast_heads(c->ops, c->stream, &op);
+}
+
+/* Gradients w.r.t. what attention read become those w.r.t. what the maps gave. */
+static int heads_backward(const struct pass *p, const struct block_saved *s,
+			  const struct block_work *w)
+{
+	const int *at = p->g->at;
+	int rc = ZR_OK;
+
+	if (is_rotated(p))
+		rc = rotate(p, ZR_ROTARY_BACK, w->dq, p->H, s->q_stride, s->q_head);
+	if (!rc && is_rotated(p))
+		rc = rotate(p, ZR_ROTARY_BACK, w->dk, p->K, dkv_stride(p), s->kv_head);
+	if (rc || !has(p, Q_NORM_W))
 		return rc;
-	if ((rc = c->ops->attention_bwd(c->ops, c->stream, &op)) ||
-	    (rc = turn(p, ZR_ROTARY_BACK, s, w->dq, w->dk)))
-		return rc;
-	if (!has(p, Q_NORM_W))
-		return ZR_OK;
 
 	rc = heads_norm_bwd(p, at[Q_NORM_W], p->H, w->dq, s->q_raw, s->q_stats, w->ops);
 	if (rc)
@@ -203,22 +300,23 @@ static int scores_backward(const struct pass *p, const struct block_saved *s,
 	return heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
 }
 
-int attention_backward(const struct pass *p, const struct block_saved *s,
-		       const struct block_work *w)
+int before_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
-	const struct zr_layer_call *c = p->c;
 	struct inputs in = inputs_of(p, w);
-	const void *x;
+	int rc = ZR_OK;
 
-	if (has(p, NORM1_W))
-		x = w->ln;
-	else
-		x = c->in;
-	int rc = scores_backward(p, s, w);
-	if (!rc && has(p, NORM1_W))
-		rc = norm(p, p->g->at[NORM1_W], c->in, w->ln, s->stats1, p->N);
-	if (rc || (rc = inputs_backward(p, &in, x, w->sum, w->dln)))
+	if (p->sliced)
+		rc = round_sums(p, s, 0, w->dk);
+	if (!rc && p->sliced)
+		rc = round_sums(p, s, 1, w->dv);
+	if (!rc)
+		rc = heads_backward(p, s, w);
+	if (!rc)
+		rc = norm_source(p, s, w);
+	if (!rc)
+		rc = inputs_backward(p, &in, source(p, w), w->sum, w->dln);
+	if (rc)
 		return rc;
 
-	return input_gradient(p, NORM1_W, c->in, s->stats1, w);
+	return input_gradient(p, NORM1_W, p->c->in, s->stats1, w);
 }

@@ -9,7 +9,8 @@
  * and that of the activation, are computed again.
  *
  * With a cache k and v are there, or all of q, k and v where one map gives them: the rows of all
- * tokens so far, of which this call adds its own.
+ * tokens so far, of which this call adds its own. With slices the same is in zr_layer_call.keys,
+ * and of k only what its norm reads is kept.
  */
 #include "decoder.h"
 
@@ -27,34 +28,69 @@ static void split(const struct pass *p, void *rows, void **q, void **k, void **v
 	*v = skip(p, rows, by_head ? 2 * p->D : (p->H + p->K) * p->D);
 }
 
+/* Keys and values in the rows of zr_layer_call.keys, or of its cache. */
+static void find_keys(const struct pass *p, void *rows, void **k, void **v)
+{
+	void *q;
+
+	if (has(p, QKV_W)) {
+		split(p, rows, &q, k, v);
+		return;
+	}
+
+	*k = rows;
+	*v = skip(p, rows, p->K * p->D);
+}
+
+/* The rows of these tokens where keys and values have a place of their own; NULL: they have none,
+ * or only sizes are asked for. */
+static void *keys_of(const struct pass *p)
+{
+	if (p->sliced)
+		return p->c->keys;
+	if (p->c->cache)
+		return (char *)p->c->cache + cache_bytes(p, p->c->past);
+
+	return NULL;
+}
+
+static void carve_joint(const struct pass *p, struct carver *v, struct block_saved *s)
+{
+	void *keys = keys_of(p);
+
+	if (!p->sliced)
+		s->qkv = take_rows(v, p, qkv_width(p));
+	if (keys)
+		s->qkv = keys;
+	split(p, s->qkv, &s->q, &s->k, &s->v);
+	s->q_stride = s->kv_stride = qkv_width(p);
+}
+
 static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved *s)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
-	void *cache = p->c->cache ? (char *)p->c->cache + cache_bytes(p, p->c->past) : NULL;
+	void *keys = keys_of(p);
 
 	s->q_stride = q;
 	s->kv_stride = kv;
 	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
 	if (has(p, QKV_W)) {
-		s->qkv = take_rows(v, p, qkv_width(p));
-		if (cache)
-			s->qkv = cache;
-		split(p, s->qkv, &s->q, &s->k, &s->v);
-		s->q_stride = s->kv_stride = qkv_width(p);
+		carve_joint(p, v, s);
 		return;
 	}
 
 	s->q = s->q_raw = take_rows(v, p, q);
-	s->k = s->k_raw = take_rows(v, p, kv);
-	s->v = take_rows(v, p, kv);
+	if (has(p, Q_NORM_W) || !p->sliced)
+		s->k = s->k_raw = take_rows(v, p, kv);
+	if (!p->sliced)
+		s->v = take_rows(v, p, kv);
 	if (has(p, Q_NORM_W)) {
 		s->q_stats = take_stats(v, p, heads_norm_stats(p, p->H));
 		s->k_stats = take_stats(v, p, heads_norm_stats(p, p->K));
 	}
 
-	if (cache) {
-		s->k = cache;
-		s->v = skip(p, cache, kv);
+	if (keys || p->sliced) {
+		find_keys(p, keys, &s->k, &s->v);
 		s->kv_stride = 2 * kv;
 	}
 }
@@ -93,23 +129,39 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 	return v.used;
 }
 
-/* What q and k become by their norms; the cache has k itself. */
+/* What q and k become by their norms; where keys have a place of their own, k is there. */
 static void carve_normed(const struct pass *p, struct carver *v, struct block_work *w)
 {
 	if (!has(p, Q_NORM_W))
 		return;
 	w->q = take_rows(v, p, p->H * p->D);
-	w->k = take_rows(v, p, p->K * p->D);
+	if (!p->sliced)
+		w->k = take_rows(v, p, p->K * p->D);
+}
+
+/* Where attention finds keys and values of the first row that it reads. */
+static void find_first(const struct pass *p, struct block_saved *s)
+{
+	const int64_t before = p->first * s->kv_stride;
+
+	if (p->sliced) {
+		find_keys(p, (void *)(uintptr_t)p->c->all_keys, &s->first_k, &s->first_v);
+		return;
+	}
+
+	s->first_k = skip(p, s->k, -before);
+	s->first_v = skip(p, s->v, -before);
 }
 
 static void use_normed(const struct pass *p, struct block_saved *s, const struct block_work *w)
 {
-	if (!has(p, Q_NORM_W))
-		return;
+	if (has(p, Q_NORM_W)) {
+		s->q = w->q;
+		if (!keys_of(p))
+			s->k = w->k;
+	}
 
-	s->q = w->q;
-	if (!p->c->cache)
-		s->k = w->k;
+	find_first(p, s);
 }
 
 static uint64_t carve_forward(const struct pass *p, void *base, struct block_work *w)
@@ -123,6 +175,39 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 		w->act = take_rows(&v, p, p->F);
 	carve_normed(p, &v, w);
 	return v.used;
+}
+
+/* What the backward of attention leaves for that of the maps before it, which with slices is
+ * another call. */
+static int64_t held_width(const struct pass *p)
+{
+	if (has(p, QKV_W))
+		return qkv_width(p);
+
+	return p->H * p->D;
+}
+
+static void *take_held(struct carver *v, const struct pass *p)
+{
+	if (p->sliced)
+		return p->c->held;
+
+	return take_rows(v, p, held_width(p));
+}
+
+static void carve_dqkv(const struct pass *p, struct carver *v, struct block_work *w)
+{
+	void *held = take_held(v, p);
+
+	if (has(p, QKV_W)) {
+		w->dqkv = held;
+		split(p, held, &w->dq, &w->dk, &w->dv);
+		return;
+	}
+
+	w->dq = held;
+	w->dk = take_rows(v, p, p->K * p->D);
+	w->dv = take_rows(v, p, p->K * p->D);
 }
 
 /* What attention's backward uses lies where the feed-forward part's was; that one is done first. */
@@ -148,15 +233,7 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 			w->dact = w->dup;
 	}
 
-	if (has(p, QKV_W)) {
-		w->dqkv = take_rows(&att, p, qkv_width(p));
-		split(p, w->dqkv, &w->dq, &w->dk, &w->dv);
-	} else {
-		w->dq = take_rows(&att, p, p->H * p->D);
-		w->dk = take_rows(&att, p, p->K * p->D);
-		w->dv = take_rows(&att, p, p->K * p->D);
-	}
-
+	carve_dqkv(p, &att, w);
 	carve_normed(p, &att, w);
 	return carver_max(ffn.used, att.used);
 }
@@ -205,6 +282,12 @@ void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 	out->work_fwd = carve_forward(p, NULL, &w);
 	out->work_bwd = carve_backward(p, NULL, &w);
 	out->cache = cache_bytes(p, p->N);
+	if (!p->sliced)
+		return;
+
+	out->keys = out->cache;
+	out->key_sums = (uint64_t)(p->N * 2 * p->K * p->D) * sizeof(float);
+	out->held = activations(p, p->N * held_width(p));
 }
 
 int block_forward(const struct pass *p)
@@ -217,12 +300,28 @@ int block_forward(const struct pass *p)
 	carve_forward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
 	rc = attention_forward(p, &s, &w);
-	if (rc)
+	if (rc || !(p->parts & ZR_PART_AFTER))
 		return rc;
 	if (p->o->experts)
 		return moe_forward(p, &s, &w);
 
 	return ffn_forward(p, &s, &w);
+}
+
+/* The gradient of the residual path, to which both branches add. */
+static int after_backward(const struct pass *p, const struct block_saved *s,
+			  const struct block_work *w)
+{
+	int rc = ZR_OK;
+
+	if (p->o->parallel)
+		rc = add(p, NULL, 1, p->c->grad, w->dout);
+	if (rc)
+		return rc;
+	if (p->o->experts)
+		return moe_backward(p, s, w);
+
+	return ffn_backward(p, s, w);
 }
 
 int block_backward(const struct pass *p)
@@ -234,17 +333,12 @@ int block_backward(const struct pass *p)
 	carve_saved(p, p->c->saved, &s);
 	carve_backward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
-	if (p->o->parallel)
-		rc = add(p, NULL, 1, p->c->grad, w.dout);
-	if (!rc) {
-		if (p->o->experts)
-			rc = moe_backward(p, &s, &w);
-		else
-			rc = ffn_backward(p, &s, &w);
-	}
+	if (p->parts & ZR_PART_AFTER)
+		rc = after_backward(p, &s, &w);
+	if (!rc && p->parts & ZR_PART_ATTEND)
+		rc = attend_backward(p, &s, &w);
+	if (!rc && p->parts & ZR_PART_BEFORE)
+		rc = before_backward(p, &s, &w);
 
-	if (rc)
-		return rc;
-
-	return attention_backward(p, &s, &w);
+	return rc;
 }

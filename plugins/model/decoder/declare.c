@@ -154,6 +154,13 @@ static const struct zr_heads *heads_of(const struct zr_inst *g, enum block_tenso
 	}
 }
 
+/* The part of a block whose backward gives the tensor's gradient: enum block_tensor has those up to
+ * keys and values first. */
+static int32_t part_of(enum block_tensor k)
+{
+	return k < O_W ? ZR_PART_BEFORE : ZR_PART_AFTER;
+}
+
 /* Tensors and names of block i. */
 static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *t,
 			  char (*names)[DECL_NAME])
@@ -167,6 +174,7 @@ static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *
 
 		snprintf(*names, sizeof *names, "%s.%lld.%s", g->f->blocks, (long long)i, n->name);
 		*t = block_tensor(g, n->tensor, *names++);
+		t->part = part_of(n->tensor);
 		t->heads = heads_of(g, n->tensor);
 		t->attention = (int32_t)i + 1;
 		t++;
@@ -196,6 +204,7 @@ static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *
 			*t = decl_map(*names, ZR_MAP_OUT_IN, down ? C : F, down ? F : C,
 				      down ? down_std : o->init_std);
 			t->experts_per_token = (int32_t)o->experts_per_token;
+			t->part = ZR_PART_AFTER;
 		}
 	}
 }
@@ -260,16 +269,21 @@ static void declare_layers(const struct zr_inst *g, struct decl *d)
 		u[i] = (int32_t)i;
 	if (g->o->tied)
 		u[last + 1] = 0;
-	d->layers[0] = (struct zr_layer){
-		.name = "embed", .units = u, .n_units = (uint32_t)first, .flags = ZR_LAYER_INPUT
-	};
+	d->layers[0] = (struct zr_layer){ .name = "embed",
+					  .units = u,
+					  .n_units = (uint32_t)first,
+					  .flags = ZR_LAYER_INPUT,
+					  .cut = ZR_CUT_ROWS };
 	for (i = 0; i < L; i++)
 		d->layers[1 + i] = (struct zr_layer){ .name = d->units[first + i * each].name,
 						      .units = &u[first + i * each],
-						      .n_units = (uint32_t)each };
-	d->layers[1 + L] = (struct zr_layer){
-		.name = "head", .units = &u[last], .n_units = 2, .flags = ZR_LAYER_LOSS
-	};
+						      .n_units = (uint32_t)each,
+						      .cut = ZR_CUT_KEYS };
+	d->layers[1 + L] = (struct zr_layer){ .name = "head",
+					      .units = &u[last],
+					      .n_units = 2,
+					      .flags = ZR_LAYER_LOSS,
+					      .cut = ZR_CUT_ROWS };
 }
 
 int decoder_declare_all(struct zr_inst *g)
@@ -316,9 +330,45 @@ static double flops_per_token(const struct zr_inst *g)
 	       12 * seen * queries;
 }
 
+/* What is not computed slice by slice: losses of routers are made of sums over all tokens, and
+ * residual() counts dropout's elements from the first row of a call. */
+static int check_slices(const struct zr_inst *g)
+{
+	const struct decoder_opts *o = g->o;
+	const struct {
+		const char *option;
+		double value;
+	} refused[] = {
+		{ "dropout", o->dropout },
+		{ "router_aux_loss_coef", o->router_aux_loss_coef },
+		{ "router_z_loss_coef", o->router_z_loss_coef },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof refused / sizeof *refused; i++)
+		if (refused[i].value > 0)
+			return zr_fail(g->host, ZR_ENOTSUP,
+				       "%s = %g: this is not computed slice by slice; set it to 0, "
+				       "or take out [train] slices = %lld",
+				       refused[i].option, refused[i].value, (long long)g->slices);
+
+	return ZR_OK;
+}
+
 int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 {
+	const struct zr_model_decl asked = *out;
+
+	g->slices = 1;
+	if (asked.slices > 1)
+		g->slices = asked.slices;
+	if (g->slices > 1 && check_slices(g))
+		return ZR_ENOTSUP;
+
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
+	out->sequence_ranks = asked.sequence_ranks;
+	out->slices = asked.slices;
+	out->expert_ranks = asked.expert_ranks;
 	out->vocabulary = g->o->vocabulary;
 	out->context = g->o->context;
 	out->flops_per_token = flops_per_token(g);

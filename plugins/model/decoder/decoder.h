@@ -198,6 +198,7 @@ struct zr_inst {
 	int n_block;           /* tensors of a block */
 	struct zr_heads heads[HEADS];
 	int64_t n_units;
+	int64_t slices;               /* of a sequence, as declare() was told; 1: it is whole */
 	int64_t rope_dim;             /* elements of a head that turn */
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
@@ -210,26 +211,44 @@ struct pass {
 	const struct decoder_opts *o;
 	const struct zr_layer_call *c;
 	int64_t B, T, N, C, H, K, D, F;
-	float dropout; /* 0 in evaluation */
+	float dropout;  /* 0 in evaluation */
+	int sliced;     /* whether a block's rows are a slice of their sequence */
+	uint32_t parts; /* of the block, ZR_PART_* to compute */
+	/* Rows of the sequence that come before these, of which attention reads keys and values;
+	 * all rows of it, as far as the call knows. */
+	int64_t first, sequence;
 };
+
+#define ALL_PARTS (ZR_PART_BEFORE | ZR_PART_ATTEND | ZR_PART_AFTER)
 
 static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_call *c)
 {
 	const struct decoder_opts *o = g->o;
+	struct pass p = { .g = g,
+			  .f = g->f,
+			  .o = o,
+			  .c = c,
+			  .B = c->batch,
+			  .T = c->length,
+			  .N = c->batch * c->length,
+			  .C = o->width,
+			  .H = o->heads,
+			  .K = o->kv_heads,
+			  .D = o->head_dim,
+			  .F = o->ffn_width,
+			  .dropout = c->training ? (float)o->dropout : 0,
+			  .parts = ALL_PARTS,
+			  .first = c->past,
+			  .sequence = c->past + c->length };
 
-	return (struct pass){ .g = g,
-			      .f = g->f,
-			      .o = o,
-			      .c = c,
-			      .B = c->batch,
-			      .T = c->length,
-			      .N = c->batch * c->length,
-			      .C = o->width,
-			      .H = o->heads,
-			      .K = o->kv_heads,
-			      .D = o->head_dim,
-			      .F = o->ffn_width,
-			      .dropout = c->training ? (float)o->dropout : 0 };
+	if (c->parts) {
+		p.sliced = 1;
+		p.parts = c->parts;
+		p.first = c->slot_first;
+		p.sequence = c->slot_rows;
+	}
+
+	return p;
 }
 
 static inline int is16(const struct pass *p)
@@ -408,10 +427,11 @@ struct block_saved {
 	float *stats1, *stats2;             /* of the norms before the branches */
 	float *after_stats1, *after_stats2; /* of those after them */
 	float *q_stats, *k_stats;
-	float *lse;          /* [B, H, T] */
-	void *qkv;           /* [N, (H + 2K) D] with one map for the three */
-	void *q_raw, *k_raw; /* q and k before their norms, where they have some */
-	void *q, *k, *v;     /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
+	float *lse;              /* [B, H, T] */
+	void *qkv;               /* [N, (H + 2K) D] with one map for the three */
+	void *q_raw, *k_raw;     /* q and k before their norms, where they have some */
+	void *q, *k, *v;         /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
+	void *first_k, *first_v; /* of the first row that attention reads */
 	int64_t q_stride, kv_stride; /* elements between rows of q, and of k and v */
 	int64_t q_head, kv_head;     /* elements between heads */
 	void *att, *x2;              /* [N, H D], [N, C] */
@@ -462,10 +482,22 @@ static inline int64_t qkv_width(const struct pass *p)
 	return (p->H + 2 * p->K) * p->D;
 }
 
+/* Elements between the rows of gradients w.r.t. keys and values. */
+static inline int64_t dkv_stride(const struct pass *p)
+{
+	if (has(p, QKV_W))
+		return qkv_width(p);
+
+	return p->K * p->D;
+}
+
 uint64_t cache_bytes(const struct pass *, int64_t tokens);
 uint64_t attention_bwd_work(const struct pass *, const struct block_saved *);
 int attention_forward(const struct pass *, const struct block_saved *, const struct block_work *);
-int attention_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+/* From the gradient w.r.t. the block's output to those w.r.t. queries, keys and values; from them
+ * to what is added to that w.r.t. the block's input. */
+int attend_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+int before_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 
 /* ---- moe.c ---- */
 

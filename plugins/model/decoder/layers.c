@@ -148,6 +148,8 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	}
 	if (!g->f->positions)
 		NEED(rotary);
+	if (g->slices > 1)
+		NEED(cast_heads);
 	if (g->o->logit_softcap > 0 || g->o->logit_divisor > 0)
 		NEED(logit_cap);
 #undef NEED
@@ -166,6 +168,8 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 				   .dtype = dtype,
 				   .batch = batch,
 				   .length = length,
+				   .slot_rows = length * g->slices,
+				   .parts = g->slices > 1 ? ALL_PARTS : 0,
 				   .ops = ops };
 	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
@@ -173,10 +177,10 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 
 	if (rc)
 		return rc;
-	if (length > g->o->context)
+	if (c.slot_rows > g->o->context)
 		return zr_fail(g->host, ZR_EINVAL,
 			       "sequences of %lld tokens are longer than context = %lld",
-			       (long long)length, (long long)g->o->context);
+			       (long long)c.slot_rows, (long long)g->o->context);
 
 	take_rows(&row, &p, p.C);
 	carver_take(&row, moe_bytes_behind(&p));
@@ -253,6 +257,7 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 
 	g->host = h;
 	g->o = opts;
+	g->slices = 1;
 	if (!g->o->tied && f->untied)
 		g->f = f->untied;
 	else

@@ -375,8 +375,7 @@ static const struct rope *rope_of(const struct pass *p)
 {
 	if (p->o->rope_local_theta > 0 && is_local(p->g, block_of(p)))
 		return &p->g->rope[ROPE_LOCAL];
-	return &p->g->rope[p->c->past + p->T > p->o->rope_original_context ? ROPE_FAR :
-									     ROPE_GLOBAL];
+	return &p->g->rope[p->sequence > p->o->rope_original_context ? ROPE_FAR : ROPE_GLOBAL];
 }
 
 int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t stride,
