@@ -121,12 +121,14 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 				   .ndim = 2,
 				   .init = ZR_INIT_UNIFORM,
 				   .std = 1 / sqrt((double)m->in),
-				   .flags = ZR_TENSOR_ADDED };
+				   .flags = ZR_TENSOR_ADDED,
+				   .part = m->weight->part };
 	t[1] = (struct zr_tensor){ .name = names[1],
 				   .dims = { m->out, m->r, 1, 1 },
 				   .ndim = 2,
 				   .init = ZR_INIT_CONST,
-				   .flags = ZR_TENSOR_ADDED };
+				   .flags = ZR_TENSOR_ADDED,
+				   .part = m->weight->part };
 }
 
 /* Units of adapters, in the order of the model's. Returns how many units there are in all;
@@ -333,9 +335,17 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 
 static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 {
+	const int32_t slices = out->slices;
 	int rc = inst->model->declare(inst->base, out);
 	if (rc)
 		return rc;
+
+	/* elements of dropout would be counted from the first row of a slice */
+	if (slices > 1 && inst->o.dropout > 0)
+		return zr_fail(inst->h, ZR_ENOTSUP,
+			       "dropout = %g: this is not computed slice by slice; set it to 0, or "
+			       "take out [train] slices = %d",
+			       inst->o.dropout, slices);
 
 	inst->decl = *out;
 	const uint32_t tensors = count_tensors(inst);
