@@ -17,4 +17,5 @@ testdevice_h = %D%/testdevice.h %D%/half.h
 ckpt_fixture = %D%/ckpt_fixture.c %D%/ckpt_fixture.h
 model_fixture = %D%/model_fixture.c %D%/model_fixture.h
 plan_fixture = %D%/plan_fixture.c %D%/plan_fixture.h
+slices_fixture = %D%/slices_fixture.c %D%/slices_fixture.h
 ranks_fixture = %D%/ranks_fixture.c %D%/ranks_fixture.h

@@ -21,7 +21,7 @@ static void must(struct fixture *r, int rc, const char *what)
 	abort();
 }
 
-static void *room(uint64_t bytes)
+void *fixture_room(uint64_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
 	if (!p)
@@ -145,12 +145,12 @@ void fixture_load(struct fixture *r)
 			put(r->param[t], r->s.dtype, i, r->value[r->start[t] + i]);
 }
 
-static const struct zr_unit *unit_at(const struct fixture *r, int32_t u)
+const struct zr_unit *fixture_unit(const struct fixture *r, int32_t u)
 {
 	return (const void *)((const char *)r->d.units + (size_t)u * r->d.unit_stride);
 }
 
-static const struct zr_layer *layer_at(const struct fixture *r, uint32_t l)
+const struct zr_layer *fixture_layer(const struct fixture *r, uint32_t l)
 {
 	return (const void *)((const char *)r->d.layers + (size_t)l * r->d.layer_stride);
 }
@@ -160,7 +160,7 @@ static int first_tensor(const struct fixture *r, int32_t unit)
 {
 	int n = 0, u;
 	for (u = 0; u < unit; u++)
-		n += (int)unit_at(r, u)->n_tensors;
+		n += (int)fixture_unit(r, u)->n_tensors;
 	return n;
 }
 
@@ -169,13 +169,13 @@ static void list_tensors(struct fixture *r)
 	uint32_t u, i;
 	int t = 0, k;
 	r->n_tensors = first_tensor(r, (int32_t)r->d.n_units);
-	r->tensor = room((uint64_t)r->n_tensors * sizeof *r->tensor);
-	r->numel = room((uint64_t)r->n_tensors * sizeof *r->numel);
-	r->start = room((uint64_t)r->n_tensors * sizeof *r->start);
+	r->tensor = fixture_room((uint64_t)r->n_tensors * sizeof *r->tensor);
+	r->numel = fixture_room((uint64_t)r->n_tensors * sizeof *r->numel);
+	r->start = fixture_room((uint64_t)r->n_tensors * sizeof *r->start);
 	for (u = 0; u < r->d.n_units; u++)
-		for (i = 0; i < unit_at(r, (int32_t)u)->n_tensors; i++, t++) {
+		for (i = 0; i < fixture_unit(r, (int32_t)u)->n_tensors; i++, t++) {
 			r->tensor[t] =
-				(const void *)((const char *)unit_at(r, (int32_t)u)->tensors +
+				(const void *)((const char *)fixture_unit(r, (int32_t)u)->tensors +
 					       (size_t)i * r->d.tensor_stride);
 			r->numel[t] = 1;
 			for (k = 0; k < r->tensor[t]->ndim; k++)
@@ -190,35 +190,34 @@ static void make_buffers(struct fixture *r)
 	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
 	uint32_t l;
 	int t;
-	r->value = room((uint64_t)r->total * 4);
-	r->gradient = room((uint64_t)r->total * 4);
-	r->param = room((uint64_t)r->n_tensors * sizeof *r->param);
+	r->value = fixture_room((uint64_t)r->total * 4);
+	r->gradient = fixture_room((uint64_t)r->total * 4);
+	r->param = fixture_room((uint64_t)r->n_tensors * sizeof *r->param);
 	for (t = 0; t < r->n_tensors; t++)
-		r->param[t] = room((uint64_t)r->numel[t] * element(r->s.dtype));
-	r->out = room(r->d.n_layers * sizeof *r->out);
-	r->saved = room(r->d.n_layers * sizeof *r->saved);
-	r->out_bytes = room(r->d.n_layers * sizeof *r->out_bytes);
-	r->saved_bytes = room(r->d.n_layers * sizeof *r->saved_bytes);
+		r->param[t] = fixture_room((uint64_t)r->numel[t] * element(r->s.dtype));
+	r->out = fixture_room(r->d.n_layers * sizeof *r->out);
+	r->saved = fixture_room(r->d.n_layers * sizeof *r->saved);
+	r->out_bytes = fixture_room(r->d.n_layers * sizeof *r->out_bytes);
+	r->saved_bytes = fixture_room(r->d.n_layers * sizeof *r->saved_bytes);
 	for (l = 0; l < r->d.n_layers; l++) {
 		struct zr_layer_bytes b;
-		must(r,
-		     r->v->bytes(r->model, (int32_t)l, r->s.batch, r->s.length, r->s.dtype, r->ops,
-				 &b),
+		int64_t rows = r->s.slices ? r->s.length / r->s.slices : r->s.length;
+		must(r, r->v->bytes(r->model, (int32_t)l, r->s.batch, rows, r->s.dtype, r->ops, &b),
 		     "bytes");
-		r->out[l] = room(r->out_bytes[l] = b.out);
-		r->saved[l] = room(r->saved_bytes[l] = b.saved);
+		r->out[l] = fixture_room(r->out_bytes[l] = b.out);
+		r->saved[l] = fixture_room(r->saved_bytes[l] = b.saved);
 		r->work_bytes = b.work_fwd > r->work_bytes ? b.work_fwd : r->work_bytes;
 		r->work_bytes = b.work_bwd > r->work_bytes ? b.work_bwd : r->work_bytes;
 		r->grad_bytes = b.grad > r->grad_bytes ? b.grad : r->grad_bytes;
 	}
-	r->work = room(r->work_bytes);
-	r->grad = room(r->grad_bytes);
-	r->tokens = room(n * 4);
-	r->targets = room(n * 4);
-	r->starts = room(n * 4);
-	r->positions = room(n * 4);
-	r->weights = room(n * 4);
-	r->loss_rows = room(n * 4);
+	r->work = fixture_room(r->work_bytes);
+	r->grad = fixture_room(r->grad_bytes);
+	r->tokens = fixture_room(n * 4);
+	r->targets = fixture_room(n * 4);
+	r->starts = fixture_room(n * 4);
+	r->positions = fixture_room(n * 4);
+	r->weights = fixture_room(n * 4);
+	r->loss_rows = fixture_room(n * 4);
 }
 
 static void lend_buffers(struct fixture *r)
@@ -304,6 +303,7 @@ struct fixture *fixture_new(struct fixture_setup s)
 	r->model = r->base;
 	if (s.adapter[0])
 		adapt(r);
+	r->d.slices = s.slices;
 	must(r, r->v->declare(r->model, &r->d), "declare");
 	list_tensors(r);
 	make_buffers(r);
@@ -353,24 +353,20 @@ void fixture_free(struct fixture *r)
 	free(r);
 }
 
-#define LAYER_TENSORS 64
-
-struct tensors {
-	const void *param[LAYER_TENSORS];
-	float *dparam[LAYER_TENSORS];
-	uint8_t accumulate[LAYER_TENSORS];
-};
-
-static struct zr_layer_call call_of(struct fixture *r, uint32_t l, int training, struct tensors *t)
+struct zr_layer_call fixture_call(struct fixture *r, uint32_t l, int training,
+				  struct fixture_tensors *t)
 {
-	const struct zr_layer *layer = layer_at(r, l);
+	const struct zr_layer *layer = fixture_layer(r, l);
 	uint32_t u, i;
-	int k = 0;
+	t->n = 0;
 	for (u = 0; u < layer->n_units; u++)
-		for (i = 0; i < unit_at(r, layer->units[u])->n_tensors; i++, k++) {
+		for (i = 0; i < fixture_unit(r, layer->units[u])->n_tensors; i++) {
 			int n = first_tensor(r, layer->units[u]) + (int)i;
-			t->param[k] = lent(r, r->param[n]);
-			t->dparam[k] = lent(r, r->gradient + r->start[n]);
+			if (t->n == FIXTURE_TENSORS)
+				abort();
+			t->param[t->n] = lent(r, r->param[n]);
+			t->dparam[t->n] = lent(r, r->gradient + r->start[n]);
+			t->number[t->n++] = n;
 		}
 	return (struct zr_layer_call){
 		.size = sizeof(struct zr_layer_call),
@@ -418,8 +414,8 @@ static void forward(struct fixture *r, uint32_t layers, int training)
 	uint32_t l;
 	poison(r);
 	for (l = 0; l < layers; l++) {
-		struct tensors t = { 0 };
-		struct zr_layer_call c = call_of(r, l, training, &t);
+		struct fixture_tensors t = { 0 };
+		struct zr_layer_call c = fixture_call(r, l, training, &t);
 		memset(r->work, NAN_BYTES, r->work_bytes);
 		bring(r);
 		must(r, r->v->forward(r->model, &c), "forward");
@@ -435,12 +431,12 @@ static void backward(struct fixture *r, uint32_t first, int add)
 	if (!seen)
 		abort();
 	while (l-- > first) {
-		const struct zr_layer *layer = layer_at(r, l);
-		struct tensors t = { 0 };
-		struct zr_layer_call c = call_of(r, l, 1, &t);
+		const struct zr_layer *layer = fixture_layer(r, l);
+		struct fixture_tensors t = { 0 };
+		struct zr_layer_call c = fixture_call(r, l, 1, &t);
 		int k = 0;
 		for (u = 0; u < layer->n_units; u++) {
-			for (i = 0; i < unit_at(r, layer->units[u])->n_tensors; i++)
+			for (i = 0; i < fixture_unit(r, layer->units[u])->n_tensors; i++)
 				t.accumulate[k++] = (uint8_t)(add || seen[layer->units[u]]);
 			seen[layer->units[u]] = 1;
 		}
@@ -477,8 +473,8 @@ double fixture_step(struct fixture *r, int add)
 
 void fixture_logits(struct fixture *r, int64_t row, float *logits)
 {
-	struct tensors t = { 0 };
-	struct zr_layer_call c = call_of(r, r->d.n_layers - 1, 0, &t);
+	struct fixture_tensors t = { 0 };
+	struct zr_layer_call c = fixture_call(r, r->d.n_layers - 1, 0, &t);
 	uint64_t bytes = (uint64_t)r->d.vocabulary * sizeof *logits;
 	void *out = logits;
 	memset(r->work, NAN_BYTES, r->work_bytes);

@@ -23,6 +23,8 @@ struct fixture_setup {
 	/* options of adapter/lora in front of it, as above; none: no adapter */
 	const char *adapter[9];
 	int separate; /* the model's pointers are to memory that only operations can touch */
+	/* of the sequence, as declare() is told; then slices_fixture.h runs the model; 0: whole */
+	int slices;
 };
 
 /* A buffer of this process and its place on a device with separate memory. */
@@ -79,6 +81,23 @@ void fixture_tokens(struct fixture *r, uint64_t stream);
  * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or
  * 3/2. */
 void fixture_documents(struct fixture *r);
+
+#define FIXTURE_TENSORS 64 /* of a layer, at most */
+
+/* What the tables of a call have, and the canonical numbers of its tensors. */
+struct fixture_tensors {
+	const void *param[FIXTURE_TENSORS];
+	float *dparam[FIXTURE_TENSORS];
+	uint8_t accumulate[FIXTURE_TENSORS];
+	int number[FIXTURE_TENSORS], n;
+};
+
+const struct zr_unit *fixture_unit(const struct fixture *r, int32_t unit);
+const struct zr_layer *fixture_layer(const struct fixture *r, uint32_t layer);
+/* A call of a layer with all rows, whose gradients go to r->gradient. */
+struct zr_layer_call fixture_call(struct fixture *r, uint32_t layer, int training,
+				  struct fixture_tensors *t);
+void *fixture_room(uint64_t bytes); /* of NaN; the caller frees */
 
 /* Mean loss by forward of all layers and backward of the last (training, with what the model adds
  * to it) or its forward (evaluation). */

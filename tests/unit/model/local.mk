@@ -2,7 +2,7 @@
 #
 # plugins/model.
 model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options \
-	%D%/t_families %D%/t_lora %D%/t_lora_rules %D%/t_mixture
+	%D%/t_families %D%/t_lora %D%/t_lora_rules %D%/t_mixture %D%/t_slices
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
 
@@ -33,6 +33,10 @@ TESTS += $(model_tests)
 %C%_t_mixture_SOURCES = %D%/t_mixture.c $(model_fixture)
 %C%_t_mixture_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_mixture_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_slices_SOURCES = %D%/t_slices.c $(model_fixture) $(slices_fixture) $(testdevice_h)
+%C%_t_slices_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_slices_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_families_SOURCES = %D%/t_families.c $(model_fixture)
 %C%_t_families_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
