@@ -90,10 +90,15 @@ int zr_sums_locally(const struct zr_setup_facts *f)
 	       f->batch.accumulation > 1;
 }
 
+int32_t zr_sums_tree(const struct zr_setup_facts *f)
+{
+	return (int32_t)f->train->sum_group * f->slices.ranks;
+}
+
 int32_t zr_sums_turns(const struct zr_setup_facts *f)
 {
-	int64_t group = (int64_t)f->train->sum_group, ranks = f->mesh.axis[ZR_AXIS_DATA].n;
-	return group > ranks ? (int32_t)(group / ranks) : 1;
+	const int32_t tree = zr_sums_tree(f), ranks = f->process.world;
+	return tree > ranks ? tree / ranks : 1;
 }
 
 int32_t zr_sums_waiting(const struct zr_setup_facts *f)
@@ -122,7 +127,8 @@ int64_t zr_unit_part(const struct zr_setup_facts *f, int32_t unit)
 	uint64_t most = f->train->gradient_part_size;
 	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
 	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
-	if (part >= u->blocks || u->count > 1 || f->frozen_unit[unit] || zr_sums_locally(f))
+	if (part >= u->blocks || u->count > 1 || f->frozen_unit[unit] || zr_sums_locally(f) ||
+	    zr_sliced(&f->slices))
 		return 0;
 
 	for (uint32_t i = 0; i < f->decl.n_layers; i++) {

@@ -29,6 +29,7 @@
 #include "core/model/layout.h"
 #include "core/model/mesh.h"
 #include "core/model/schedule.h"
+#include "core/model/slices.h"
 #include "core/plugin/host.h"
 #include "core/program/program.h"
 #include "core/update/optimizers.h"
@@ -65,6 +66,7 @@ struct zr_setup_facts {
 
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
+	struct zr_slices slices;
 	struct zr_device_info device_info;
 	/* processors near the device on which this rank's threads stay, as "0-31,64-95"; "": any */
 	char near[128];
@@ -91,7 +93,8 @@ struct zr_setup_facts {
 	/* elements, of what the model declares; decl has parts of it */
 	int64_t largest_unit, typical_unit;
 	size_t most_tensors;                /* that any layer uses */
-	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
+	struct zr_layer_bytes *layer_bytes; /* [n_layers] of all that a rank has of a micro-batch */
+	struct zr_layer_bytes *slice_bytes; /* [n_layers] of a slice; NULL: nothing is cut */
 	struct zr_groups *groups;           /* [n_units] as the stage declares */
 
 	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
@@ -166,6 +169,10 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
 		   const char *iface, struct zr_error *err);
 
+/* setup_layers.c: the bytes of all layers. Whether each can be cut as [train] slices says. */
+int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err);
+int zr_setup_check_cuts(const struct zr_setup *s, struct zr_error *err);
+
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit)
 {
@@ -202,6 +209,9 @@ static inline int32_t zr_optimizer_of(const struct zr_setup_roles *r, int32_t te
 /* of the states of all optimizers */
 const struct zr_state *zr_setup_state(const struct zr_setup_roles *r, uint32_t i);
 int zr_sums_locally(const struct zr_setup_facts *f); /* reduction = local, where that differs */
+/* Contributions of ranks that one tree of gradients takes: of sum_group slots, of each those of the
+ * ranks that share it. */
+int32_t zr_sums_tree(const struct zr_setup_facts *f);
 /* Micro-batches of a rank that one tree of gradients takes; sums that wait for others meanwhile. */
 int32_t zr_sums_turns(const struct zr_setup_facts *f);
 int32_t zr_sums_waiting(const struct zr_setup_facts *f);

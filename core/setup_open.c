@@ -62,7 +62,7 @@ static void take_ranks(struct zr_setup_facts *f)
 	f->process.world = f->ranks.world;
 	f->process.local_rank = f->ranks.local_rank;
 	f->process.local_world = f->ranks.local_world;
-	f->mesh = zr_mesh_of(&f->ranks, 1, 1); /* no option asks for more */
+	f->mesh = zr_mesh_of(&f->ranks, f->slices.ranks, 1); /* experts have no homes */
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
@@ -78,9 +78,14 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	if (rc || (f->flags & ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
 
+	if (f->mode != ZR_MODE_SAMPLE)
+		rc = zr_slices_choose(s->cfg, f->train, f->ranks.world, f->ranks.rank, &f->slices,
+				      err);
+	if (rc)
+		return rc;
 	take_ranks(f);
 	f->process.boot = &s->roles.boot;
-	return zr_mesh_check(&f->mesh, err);
+	return 0;
 }
 
 /* Whether the other ranks are there: a plan does without, and who samples is one rank. */
@@ -132,22 +137,42 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	return f->two_comms ? start_second_comm(s, err) : 0;
 }
 
-/* The ranks of this rank's place in all nodes, as a group of comm. */
-static int make_cross(struct zr_setup *s, struct zr_instance *comm, struct zr_error *err)
+/* A group of comm: as many ranks as there are in it, `apart` from one to the next. */
+static int make_group(struct zr_setup *s, int32_t group, int32_t first, int32_t apart,
+		      struct zr_error *err)
 {
-	const struct zr_mesh *m = &s->facts.mesh;
-	const int32_t nodes = m->group[ZR_GROUP_CROSS].n;
+	struct zr_instance *comm = &s->roles.comm;
+	const int32_t n = s->facts.mesh.group[group].n;
 	if (!comm->inst)
 		return 0;
 
-	int32_t *ranks = calloc((size_t)nodes, sizeof *ranks);
+	int32_t *ranks = calloc((size_t)n, sizeof *ranks);
 	if (!ranks)
 		return zr_no_memory(err);
-	for (int32_t k = 0; k < nodes; k++)
-		ranks[k] = k * m->group[ZR_GROUP_NODE].n + m->group[ZR_GROUP_NODE].rank;
-	int rc = ZR_ASK(comm, comm, group, err, ZR_GROUP_CROSS, ranks, nodes);
+	for (int32_t k = 0; k < n; k++)
+		ranks[k] = first + k * apart;
+	int rc = ZR_ASK(comm, comm, group, err, group, ranks, n);
 	free(ranks);
 	return rc;
+}
+
+static int makes_groups(const struct zr_comm_v1 *v)
+{
+	return ZR_HAS(v, struct zr_comm_v1, group) && v->group;
+}
+
+/* The ranks that share this rank's sequence. */
+static int make_sequence(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	const struct zr_slices *z = &s->facts.slices;
+	if (z->ranks == 1)
+		return 0;
+	if (!makes_groups(v))
+		return zr_config_blame(s->cfg, "comm", ZR_ENOTSUP, err,
+				       "plugin: it makes no groups of ranks, which [train] "
+				       "sequence_ranks = %d needs; take another one",
+				       z->ranks);
+	return make_group(s, ZR_GROUP_SEQUENCE, s->facts.process.rank - z->rank, 1, err);
 }
 
 /* The sum over all ranks. */
@@ -181,22 +206,22 @@ static int all_even(struct zr_setup *s, int *even, struct zr_error *err)
 	return rc;
 }
 
-/* [train] sum_group: neighbours whose contributions are a part of a tree. */
+/* Neighbours whose contributions are a part of a tree. */
 static int choose_node_sum(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
 	const int32_t ranks = f->mesh.group[ZR_GROUP_NODE].n;
-	const int32_t two = ranks & -ranks, group = (int32_t)f->train->sum_group;
+	const int32_t two = ranks & -ranks, group = zr_sums_tree(f);
 	const int32_t part = two < group ? two : group;
-	int even, groups = ZR_HAS(v, struct zr_comm_v1, group) && v->group;
-	if (group == 1 || f->peers || !groups || f->ranks.nodes == 1)
+	int even;
+	if (group == 1 || f->peers || !makes_groups(v) || f->ranks.nodes == 1)
 		return 0;
 
 	int rc = all_even(s, &even, err);
 	if (rc || !even || part == 1)
 		return rc;
 	f->node_sum = part;
-	return make_cross(s, &s->roles.comm, err);
+	return make_group(s, ZR_GROUP_CROSS, f->mesh.group[ZR_GROUP_NODE].rank, ranks, err);
 }
 
 /* Whether all comms exchange with a count for each pair of ranks. */
@@ -249,6 +274,9 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	if (rc || !v)
 		return rc;
 	f->counts = have_counts(s, v, err);
+	rc = make_sequence(s, v, err);
+	if (rc)
+		return rc;
 	return choose_node_sum(s, v, err);
 }
 
@@ -384,11 +412,19 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
 	f->decl.size = sizeof f->decl;
+	if (zr_sliced(&f->slices)) {
+		f->decl.slices = f->slices.n;
+		f->decl.sequence_ranks = f->slices.ranks;
+	}
 	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
 	f->process.model = &s->roles.model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = zr_setup_start(s, &s->roles.adapter, "adapter", "zr.model/1", err);
-	if (rc || (rc = declare_model(s, err)))
+	if (!rc)
+		rc = declare_model(s, err);
+	if (!rc)
+		rc = zr_setup_check_cuts(s, err);
+	if (rc)
 		return rc;
 
 	uint64_t given = f->train->sequence_length;
@@ -489,38 +525,6 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-static int size_layers(struct zr_setup *s, struct zr_error *err)
-{
-	struct zr_setup_facts *f = &s->facts;
-	f->layer_bytes = calloc(f->decl.n_layers, sizeof *f->layer_bytes);
-	if (!f->layer_bytes)
-		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", f->decl.n_layers);
-
-	/* what a model multiplies by this fits 63 bits */
-	if (f->batch.micro * f->batch.length > 1 << 28)
-		return zr_err(err, ZR_EINVAL,
-			      "[train] micro_batch_size x sequence_length exceeds "
-			      "%d tokens; lower one",
-			      1 << 28);
-
-	for (uint32_t i = 0; i < f->decl.n_layers; i++) {
-		struct zr_layer_bytes *b = &f->layer_bytes[i];
-		b->size = sizeof *b;
-		int rc = ZR_ASK(zr_model_of(&s->roles), model, bytes, err, (int32_t)i,
-				f->batch.micro, f->batch.length, f->types.dtype, s->roles.ops, b);
-		if (rc)
-			return rc;
-
-		/* sums over all layers fit, too */
-		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46)
-			return zr_err(err, ZR_EINVAL,
-				      "layer %u needs over 64 TiB a micro-batch; "
-				      "lower [train] micro_batch_size",
-				      i);
-	}
-	return 0;
-}
-
 static int check_source(struct zr_setup_facts *f, struct zr_source *d, struct zr_error *err)
 {
 	const struct zr_data_v1 *data = d->it.vtbl;
@@ -581,7 +585,7 @@ static int plan_memory(struct zr_setup *s, struct zr_error *err)
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
 	const int trains = s->facts.mode != ZR_MODE_SAMPLE;
-	int rc = size_layers(s, err);
+	int rc = zr_setup_size_layers(s, err);
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
@@ -640,6 +644,9 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 			rc = zr_batch_resolve(s->cfg, f->train, f->mesh.axis[ZR_AXIS_DATA].n,
 					      &f->batch, err);
 		if (!rc)
+			rc = zr_slices_fit(s->cfg, f->batch.micro, f->batch.length, &f->slices,
+					   err);
+		if (!rc)
 			rc = check_data(s, err);
 		if (!rc)
 			rc = zr_optimizers_start(s, err);
@@ -679,6 +686,7 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 	s->facts.process = (struct zr_process){ .account = &s->account, .cfg = cfg };
 	s->facts.memory = zr_memory_available();
 	s->facts.node_sum = 1;
+	s->facts.slices = (struct zr_slices){ .n = 1, .ranks = 1, .here = 1 };
 	int rc = open_all(s, world, err);
 	if (!rc) {
 		*out = s;
@@ -719,9 +727,10 @@ void zr_setup_close(struct zr_setup *s)
 	zr_layout_free(&f->layout);
 	zr_activation_free(&s->programs.train_act);
 	zr_activation_free(&s->programs.eval_act);
-	void *const own[] = { r->source,      f->process.source, f->groups,
-			      f->frozen,      f->frozen_unit,    f->parts,
-			      f->layer_bytes, s->programs.act,   s };
+	void *const own[] = {
+		r->source, f->process.source, f->groups,      f->frozen,       f->frozen_unit,
+		f->parts,  f->layer_bytes,    f->slice_bytes, s->programs.act, s
+	};
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 }

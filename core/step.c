@@ -136,6 +136,26 @@ static const char *host_batch(const struct zr_session *s)
 	return s->bound[ZR_S_EVAL].at[tokens] - s->plan->tokens;
 }
 
+/* Rows that other ranks of the sequence have count there. */
+static void leave_others(const struct zr_session *s, int32_t *targets, float *weights)
+{
+	const struct zr_slices *z = &s->facts->slices;
+	struct zr_slice_run run[2];
+
+	for (int32_t r = 0; r < z->ranks; r++) {
+		const int n = r == z->rank ? 0 : zr_slice_runs(z, r, run);
+		for (int k = 0; k < n; k++) {
+			const int64_t first = run[k].first * z->rows,
+				      end = first + run[k].n * z->rows;
+			for (int64_t t = first; t < end; t++) {
+				targets[t] = ZR_PADDING;
+				if (weights)
+					weights[t] = 0;
+			}
+		}
+	}
+}
+
 int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot,
 		    struct zr_rows *rows, struct zr_error *err)
 {
@@ -149,7 +169,9 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 	prepare(s, from, ZR_SPLIT_VAL, slot);
 	rc = zr_run_program(s, ZR_S_EVAL, err);
 	s->sequences = 0;
-	*rows = (struct zr_rows){ s->call.batch * s->call.length,
+	leave_others(s, (int32_t *)(void *)(uintptr_t)(at + p->targets),
+		     s->call.weights ? (float *)(void *)(uintptr_t)(at + p->weights) : NULL);
+	*rows = (struct zr_rows){ s->facts->batch.micro * s->facts->batch.length,
 				  (const int32_t *)(at + p->targets),
 				  (const float *)(at + p->loss_rows),
 				  (const float *)(at + p->right_rows),

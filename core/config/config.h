@@ -56,6 +56,8 @@ struct zr_train_opts {
 	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
 	int32_t reduction;               /* ZR_REDUCE_* */
 	uint64_t sum_group;              /* slots whose gradients are added as a tree */
+	uint64_t slices;                 /* of a sequence, computed one by one; 1: it is whole */
+	uint64_t sequence_ranks;         /* that share the slices of a micro-batch */
 	int32_t accumulate_on;           /* ZR_ACCUMULATE_* */
 	const char *freeze;              /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;     /* elements; 0: never in parts */

@@ -63,6 +63,17 @@ static const struct zr_opt train[] = {
 	      "1 is one after the other. A machine whose ranks hold a whole part of a tree sends "
 	      "the sum of that part. It divides the micro-batches of a step, and divides the "
 	      "number of ranks or is a multiple of it."),
+	TRAIN(slices, ZR_T_COUNT, ZR_O_NUMERIC, "1", 1, "",
+	      "A power of two above 1 cuts each sequence into so many slices of equal length, "
+	      "which layers compute one after the other: their scratch memory is that of a slice, "
+	      "and ranks may share a sequence (sequence_ranks). Gradients of slices are added as "
+	      "a balanced binary tree, so that bits depend on slices and not on sequence_ranks. "
+	      "Needs micro_batch_size = 1 and divides sequence_length; not for reduction = local."),
+	TRAIN(sequence_ranks, ZR_T_COUNT, 0, "1", 1, "ranks",
+	      "So many neighbouring ranks, a power of two, share the sequence of a micro-batch: "
+	      "each has slices / sequence_ranks of its slices, and memory for their activations "
+	      "alone. Keys and values of all slices come to each for a layer's attention. It "
+	      "divides the number of ranks, and is at most slices. The same bits."),
 	ZR_OPT_ENUM(struct zr_train_opts, accumulate_on, 0, "auto", places,
 		    "Where a device has a memory of its own and the sums of gradients lie "
 		    "elsewhere: device: it adds the micro-batches of a step in its memory, and "

@@ -13,8 +13,12 @@
 int zr_add_loss(struct zr_session *s, const struct zr_call *c)
 {
 	const double *loss = (const double *)c->at[ZR_O_LOSS_LOSS];
-	zr_exact_add(&s->decided->boundary.loss, loss[0]);
-	zr_exact_add(&s->decided->boundary.aux_loss, s->facts->decl.aux_loss ? loss[1] : 0);
+	const int aux = s->facts->decl.aux_loss != 0;
+
+	for (int32_t i = 0; i < s->facts->slices.here; i++, loss += 1 + aux) {
+		zr_exact_add(&s->decided->boundary.loss, loss[0]);
+		zr_exact_add(&s->decided->boundary.aux_loss, aux ? loss[1] : 0);
+	}
 	return 0;
 }
 

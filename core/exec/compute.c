@@ -58,7 +58,7 @@ static void point_batch(struct zr_session *s, char *tokens)
 	call->weights = NULL;
 
 	int documents = s->from && zr_has_documents(s->from);
-	if (documents || !s->from)
+	if (documents || !s->from || zr_sliced(&s->facts->slices))
 		call->positions = (int32_t *)(batch + p->positions);
 	if (documents) {
 		call->starts = (int32_t *)(batch + p->starts);
@@ -82,6 +82,16 @@ static int call_model(struct zr_session *s, const struct zr_call *c)
 	else
 		rc = model->forward(it->inst, call);
 	return zr_user_failed(s, it, rc, "forward", c->err);
+}
+
+/* The keys of a slice, and what is between its parts; behind n pairs. */
+static void point_keys(struct zr_session *s, const struct zr_call *c, int64_t n)
+{
+	struct zr_layer_call *call = &s->call;
+	call->keys = c->at[zr_behind_pairs(ZR_O_LAYER_KEYS, n)];
+	call->all_keys = c->at[zr_behind_pairs(ZR_O_LAYER_ALL_KEYS, n)];
+	call->key_sums = (float *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_KEY_SUMS, n)];
+	call->held = c->at[zr_behind_pairs(ZR_O_LAYER_HELD, n)];
 }
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
@@ -109,6 +119,10 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 		(float *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_SCORES, layer->n_units)];
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
+	if (zr_sliced(&s->facts->slices)) {
+		point_keys(s, c, (int64_t)layer->n_units);
+		zr_slice_call(s->facts, c->i, call);
+	}
 
 	return call_model(s, c);
 }

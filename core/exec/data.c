@@ -84,6 +84,12 @@ static void leave_out(const struct zr_batch *b, int64_t sequences)
 	}
 }
 
+static void count_positions(int32_t *position, int64_t n, int64_t first)
+{
+	for (int64_t t = 0; t < n; t++)
+		position[t] = (int32_t)(first + t);
+}
+
 int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_plan *p = s->plan;
@@ -99,6 +105,8 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 		b.positions = (int32_t *)(at + p->positions);
 		b.weights = (float *)(at + p->weights);
 	}
+	if (!b.starts && zr_sliced(&s->facts->slices))
+		count_positions((int32_t *)(at + p->positions), b.length, 0);
 	int rc = ZR_ASK(&d->it, data, batch, c->err, &b);
 	if (!rc)
 		rc = check_rows(s, d, &b, c->err);
@@ -114,8 +122,7 @@ int zr_take_given(struct zr_session *s, const struct zr_call *c)
 	char *tokens = c->at[ZR_O_GIVEN_TOKENS];
 	int32_t *position = (int32_t *)(tokens + (p->positions - p->tokens));
 	memcpy(tokens, s->given, (size_t)s->call.length * sizeof *s->given);
-	for (int64_t t = 0; t < s->call.length; t++)
-		position[t] = (int32_t)(s->call.past + t);
+	count_positions(position, s->call.length, s->call.past);
 	return 0;
 }
 

@@ -32,6 +32,10 @@ typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 #define ZR_HOST_CALL(call, what, begin, ...)                zr_call_fn begin;
 #include "core/lower/instr.def"
 
+/* compute.c: from a call of all rows of a slot, that of the slice that the instruction is for. */
+void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
+		   struct zr_layer_call *call);
+
 /* data.c: the sum of all weights of the step, the same on all ranks. */
 int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 

@@ -6,7 +6,9 @@ core_libcore_la_SOURCES += \
 	%D%/emit.c \
 	%D%/instr.def %D%/instr.h \
 	%D%/late.c \
-	%D%/lower.c %D%/lower.h %D%/lower_layer.c %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
+	%D%/layer_call.c %D%/layer_call.h \
+	%D%/lower.c %D%/lower.h %D%/lower_layer.c %D%/lower_slices.c \
+	%D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
 	%D%/order.c \
 	%D%/place.c \
 	%D%/spans.c %D%/spans.h \

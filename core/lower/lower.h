@@ -49,7 +49,11 @@ struct zr_lowering {
 	/* what this rank holds of each owner's matrix; all ranks' parts of this rank's */
 	struct zr_operand held, parts;
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
+	struct zr_operand *param;    /* [n_units] of the units of a layer: what its calls read */
 	struct zr_operand *grad;     /* [n_units] where layers leave its gradient */
+	/* [n_units] of one that several layers use, where ranks share a sequence: the sum of its
+	 * uses so far, of the blocks that are this rank's among them */
+	struct zr_operand *shared;
 	struct zr_operand *life;     /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
 	/* [record->n] of an operation: where it passes through host memory */

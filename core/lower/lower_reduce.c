@@ -229,7 +229,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 	struct zr_instr of = { .dtype = l->f->types.comm_dtype,
 			       .from = contribution_type(l),
 			       .number = contributions(l),
-			       .group = (int32_t)l->f->train->sum_group / l->f->node_sum,
+			       .group = zr_sums_tree(l->f) / l->f->node_sum,
 			       .queue = zr_low_queue(l, sum_region(l)) };
 
 	set_contributions(l, x, a);

@@ -153,18 +153,21 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 {
 	uint64_t rows = (uint64_t)(s->facts.batch.micro * s->facts.batch.length), at = 0;
 	int sample = s->facts.mode == ZR_MODE_SAMPLE;
-	uint64_t apart = sample ? rows * 4 : 0;
+	int positions = sample || zr_sliced(&s->facts.slices);
+	uint64_t apart = 0;
 	for (int32_t i = 0; i < s->roles.n_sources; i++)
 		apart = zr_has_documents(&s->roles.source[i]) ? rows * 4 : apart;
 	p->tokens = zr_room(&at, rows * 4);
 	p->targets = zr_room(&at, rows * 4);
+	if (sample)
+		apart = rows * 4;
 	p->starts = zr_room(&at, apart);
-	p->positions = zr_room(&at, apart);
+	p->positions = zr_room(&at, positions ? rows * 4 : apart);
 	p->weights = zr_room(&at, apart);
 	p->loss_rows = zr_room(&at, rows * 4);
 	p->right_rows = zr_room(&at, rows * 4);
 	p->loss_bytes = sample ? (uint64_t)s->facts.decl.vocabulary * 4 :
-				 (1 + s->facts.decl.aux_loss) * 8;
+				 (uint64_t)s->facts.slices.here * (1 + s->facts.decl.aux_loss) * 8;
 	p->loss_sum = zr_room(&at, p->loss_bytes);
 	p->host_batch =
 		zr_room(&p->region[ZR_R_HOST].bytes, s->facts.device_info.host_access ? 0 : at);

@@ -14,7 +14,7 @@ static int adds_in_comm(const struct zr_setup_facts *f)
 {
 	int once = f->train->reduction == ZR_REDUCE_LOCAL || f->batch.accumulation == 1;
 	return f->process.world > 1 && !f->peers && once && f->types.comm_dtype == ZR_F32 &&
-	       f->train->sum_group == 1;
+	       zr_sums_tree(f) == 1;
 }
 
 /* What adds in an order of its own in a section's comm, or NULL. needs: what must change before
@@ -55,11 +55,11 @@ static void choose_ways(const struct zr_setup_facts *f, struct zr_plan *p)
 {
 	int leaves = !f->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = f->batch.slots == 1 && f->types.comm_dtype == ZR_F32 &&
-		    p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
+		    !zr_sliced(&f->slices) && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p->scatter = f->mode != ZR_MODE_SAMPLE && adds_in_comm(f);
 	p->stored_directly = leaves && !zr_comm_on_host(f) && f->types.comm_dtype == ZR_F32 &&
-			     p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
-			     f->train->sum_group == 1 && (f->process.world == 1 || p->scatter);
+			     p->region[ZR_R_GRAD].tier != ZR_TIER_DISK && zr_sums_tree(f) == 1 &&
+			     (f->process.world == 1 || p->scatter);
 }
 
 const char *zr_why_no_device_sums(const struct zr_setup_facts *f, const struct zr_plan *p)

@@ -8,4 +8,5 @@ core_libcore_la_SOURCES += \
 	%D%/freeze.c \
 	%D%/layout.c %D%/layout.h \
 	%D%/mesh.c %D%/mesh.h \
+	%D%/slices.c %D%/slices.h \
 	%D%/schedule.c %D%/schedule.h

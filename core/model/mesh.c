@@ -15,24 +15,10 @@ struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_
 				 .group = { [ZR_GROUP_SELF] = { 1, 0 },
 					    [ZR_GROUP_NODE] = { r->local_world, r->local_rank },
 					    [ZR_GROUP_WORLD] = { r->world, r->rank },
+					    [ZR_GROUP_SEQUENCE] = { sequence, r->rank % sequence },
 					    [ZR_GROUP_CROSS] = { r->nodes, r->node } },
 				 .even = r->world == r->nodes * r->local_world &&
 					 r->rank == r->node * r->local_world + r->local_rank };
-}
-
-/* Layers are not cut over ranks, and experts have no homes: of these two axes 1 is all there is. */
-int zr_mesh_check(const struct zr_mesh *m, struct zr_error *err)
-{
-#define WHAT(id, what) what,
-	static const char *const name[] = { ZR_AXES(WHAT) };
-	for (int i = ZR_AXIS_SEQUENCE; i < ZR_AXIS_COUNT; i++)
-		if (m->axis[i].n != 1)
-			return zr_err(
-				err, ZR_ENOTSUP,
-				"%d ranks along the axis of %s: this zeroth divides a step over "
-				"ranks by data alone, so that it must be 1",
-				m->axis[i].n, name[i]);
-	return 0;
 }
 
 static struct zr_share cut(int64_t blocks, int64_t per, int64_t number)

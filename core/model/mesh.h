@@ -13,16 +13,14 @@
 
 #include "core/base/error.h"
 
-/* Axes: ZR_AXIS_ and its name, what people call it, over what its ranks differ. Ranks along
- * SEQUENCE are neighbours and DATA counts them together: rank = d * S + s. EXPERT goes over the
- * same ranks again. */
-#define ZR_AXES(A)                                                                                 \
-	A(DATA, "data")         /* micro-batches */                                                \
-	A(SEQUENCE, "sequence") /* parts of the sequences of one micro-batch */                    \
-	A(EXPERT, "experts")    /* the experts that they hold */
-
-#define ZR_AXIS_ID(id, what) ZR_AXIS_##id,
-enum zr_axis_id { ZR_AXES(ZR_AXIS_ID) ZR_AXIS_COUNT };
+/* Ranks along SEQUENCE are neighbours and DATA counts them together: rank = d * S + s. EXPERT goes
+ * over the same ranks again. */
+enum zr_axis_id {
+	ZR_AXIS_DATA,     /* micro-batches */
+	ZR_AXIS_SEQUENCE, /* parts of the sequences of one micro-batch */
+	ZR_AXIS_EXPERT,   /* the experts that they hold */
+	ZR_AXIS_COUNT
+};
 
 /* Ranks of a group, which follow each other, or along an axis; this rank's number among them. */
 struct zr_axis {
@@ -42,9 +40,6 @@ struct zr_share {
 
 /* sequence, experts: ranks along these axes. */
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *ranks, int32_t sequence, int32_t experts);
-
-/* Refuses axes that nothing here knows how to divide the work along. */
-int zr_mesh_check(const struct zr_mesh *m, struct zr_error *err);
 
 /* Which micro-batch of the global batch a rank computes as its `micro`-th: its data slot. */
 static inline int64_t zr_mesh_slot(const struct zr_mesh *m, int64_t micro)

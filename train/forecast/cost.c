@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/exec/exec.h"
 #include "core/memory/subgroup.h"
 #include "core/memory/tier.h"
 #include "train/forecast/forecast.h"
@@ -80,6 +81,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 	const struct zr_model_v1 *model = it->vtbl;
 	const int backward = (i->flags & ZR_F_BACKWARD) != 0;
 	const int documents = zr_has_documents(s->roles.source);
+	const int positions = documents || zr_sliced(&s->facts.slices);
 	struct zr_layer_call call = {
 		.size = sizeof call,
 		.layer = i->number,
@@ -107,10 +109,17 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.first_row = i->block,
 		.n_rows = i->blocks,
 		.starts = documents ? nowhere(9) : NULL,
-		.positions = documents ? nowhere(10) : NULL,
+		.positions = positions ? nowhere(10) : NULL,
 		.weights = documents ? nowhere(11) : NULL,
 		.right_rows = nowhere(12),
+		.keys = nowhere(14),
+		.all_keys = nowhere(15),
+		.key_sums = nowhere(16),
+		.held = nowhere(17),
 	};
+
+	if (zr_sliced(&s->facts.slices))
+		zr_slice_call(&s->facts, i, &call);
 
 	point_tensors(c, i);
 	c->tally.seconds = 0;
@@ -377,6 +386,9 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 		return whole(c, i);
 	case ZR_I_CAST:
 	case ZR_I_JOIN:
+	case ZR_I_TREE:
+	case ZR_I_CLEAR:
+	case ZR_I_ARRANGE:
 	case ZR_I_PARTIAL:
 	case ZR_I_LOAD:
 	case ZR_I_STORE:

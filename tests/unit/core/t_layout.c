@@ -12,6 +12,7 @@
 #include "core/memory/lifetime.h"
 #include "core/model/layout.h"
 #include "core/model/mesh.h"
+#include "core/model/slices.h"
 #include "core/model/schedule.h"
 #include "core/setup.h"
 
@@ -162,19 +163,30 @@ static void ranks_of_a_sequence_share_a_slot(void **unused)
 	}
 }
 
-static void axes_without_layers_to_cut_are_refused(void **unused)
+/* The leaves of a rank's node of the tree are the slices that it has. */
+static void ranks_have_leaves_in_a_row(void **unused)
 {
-	struct zr_boot_info info = { .world = 4, .local_world = 4, .nodes = 1 };
-	struct zr_mesh data = zr_mesh_of(&info, 1, 1), sequence = zr_mesh_of(&info, 2, 1),
-		       experts = zr_mesh_of(&info, 1, 4);
-	struct zr_error err = { 0 };
 	(void)unused;
-	assert_int_equal(zr_mesh_check(&data, &err), 0);
-	assert_int_equal(zr_mesh_check(&sequence, &err), ZR_ENOTSUP);
-	assert_non_null(strstr(err.text, "2 ranks along the axis of sequence"));
-	err = (struct zr_error){ 0 };
-	assert_int_equal(zr_mesh_check(&experts, &err), ZR_ENOTSUP);
-	assert_non_null(strstr(err.text, "4 ranks along the axis of experts"));
+	for (int32_t n = 2; n <= 64; n *= 2)
+		for (int32_t ranks = 1; ranks <= n; ranks *= 2)
+			for (int32_t rank = 0; rank < ranks; rank++) {
+				const struct zr_slices z = {
+					.n = n, .ranks = ranks, .rank = rank, .here = n / ranks
+				};
+				int32_t seen = 0;
+
+				for (int32_t i = 0; i < z.here; i++) {
+					const int32_t leaf = rank * z.here + i;
+					const int32_t slice = zr_slice_of_leaf(&z, leaf);
+					const int32_t place = zr_slice_place(&z, slice);
+					assert_in_range(place, 0, z.here - 1);
+					assert_int_equal(zr_slice_at(&z, place), slice);
+					seen += 1;
+				}
+				assert_int_equal(seen, z.here);
+				for (int32_t i = 1; i < z.here; i++)
+					assert_true(zr_slice_at(&z, i - 1) < zr_slice_at(&z, i));
+			}
 }
 
 static void impossible_shapes_are_refused(void **unused)
@@ -381,7 +393,7 @@ int main(void)
 		cmocka_unit_test(groups_cover_every_block_once),
 		cmocka_unit_test(nodes_of_two_sizes),
 		cmocka_unit_test(ranks_of_a_sequence_share_a_slot),
-		cmocka_unit_test(axes_without_layers_to_cut_are_refused),
+		cmocka_unit_test(ranks_have_leaves_in_a_row),
 		cmocka_unit_test(impossible_shapes_are_refused),
 		cmocka_unit_test(schedule_runs_forward_then_backward),
 		cmocka_unit_test(tied_units_complete_once_at_their_last_use),

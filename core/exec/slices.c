@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * slices.c - what slices of a sequence add (core/lower/lower_slices.c): the trees of their sums,
+ * and the rows of all ranks of a sequence in its order.
+ */
+#include "core/exec/exec.h"
+
+void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
+		   struct zr_layer_call *call)
+{
+	const struct zr_slices *z = &f->slices;
+	const int64_t first = i->group * z->rows;
+	const int64_t losses = 1 + f->decl.aux_loss;
+
+	call->parts = (uint32_t)i->root;
+	call->length = z->rows;
+	call->slot_rows = f->batch.length;
+	call->slot_first = first;
+	call->tokens += first;
+	call->targets += first;
+	call->positions += first;
+	if (call->weights)
+		call->weights += first;
+	call->loss_rows += first;
+	call->right_rows += first;
+	call->loss_sum += zr_slice_place(z, i->group) * losses;
+}
+
+/* Elements from one level of nodes that wait to the next. */
+static int64_t waiting_apart(const struct zr_call *c, int64_t n)
+{
+	const uint64_t bytes = (uint64_t)n * sizeof(float);
+	int32_t levels = 0;
+	while (c->i->group / (int32_t)c->i->blocks >> (levels + 1))
+		levels++;
+	return (int64_t)(zr_parts_apart(&c->o[ZR_O_TREE_WAITING], levels, bytes) / sizeof(float));
+}
+
+int zr_begin_tree(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_ops *ops = s->roles->ops;
+	const int64_t leaves = c->i->blocks;
+	const int64_t n = (int64_t)(c->o[ZR_O_TREE_FROM].bytes / sizeof(float)) / leaves;
+	char *sum = c->at[ZR_O_TREE_SUM], *waiting = c->at[ZR_O_TREE_WAITING];
+	struct zr_op_fold op = {
+		.size = sizeof op,
+		.comm_dtype = c->i->dtype,
+		.n = n,
+		.g = (const float *)(const void *)c->at[ZR_O_TREE_FROM],
+		.acc = (float *)(void *)(sum ? sum : waiting), /* left alone before the last turn */
+		.number = (int32_t)leaves,
+		.from = ZR_F32,
+		.apart = n * (int64_t)sizeof(float),
+		.group = c->i->group,
+		.turn = c->i->number,
+		.waiting = (float *)(void *)waiting,
+		.waiting_apart = waiting_apart(c, n),
+	};
+	if (!(c->i->flags & ZR_F_STORE))
+		op.flags = ZR_OP_ACCUMULATE;
+	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold", c->err);
+}
+
+int zr_begin_clear(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_ops *ops = s->roles->ops;
+	struct zr_op_init op = { .size = sizeof op,
+				 .n = (int64_t)(c->o[ZR_O_CLEAR_TO].bytes / sizeof(float)),
+				 .mean = -0.0, /* 0 would change -0 */
+				 .dst = (float *)(void *)c->at[ZR_O_CLEAR_TO] };
+	return zr_op_failed(s, ops, ops->init(ops, NULL, &op), "init", c->err);
+}
+
+/* Slices that follow each other, `row` bytes a row. */
+static int copy_slices(struct zr_session *s, const struct zr_call *c, int32_t n, int64_t row,
+		       const char *from, char *to)
+{
+	const struct zr_ops *ops = s->roles->ops;
+	const int32_t type = row % 4 ? ZR_BF16 : ZR_F32;
+	const int64_t elements = row / (int64_t)zr_dtype_bytes(type);
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = n * s->facts->slices.rows,
+				       .heads = 1,
+				       .head_dim = elements,
+				       .src_stride = elements,
+				       .dst_stride = elements,
+				       .src = zr_array_at(type, from),
+				       .dst = zr_array_at(type, to) };
+	return zr_op_failed(s, ops, ops->cast_heads(ops, NULL, &op), "cast_heads", c->err);
+}
+
+int zr_begin_arrange(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_slices *z = &s->facts->slices;
+	const int64_t row = c->i->block, slice = row * z->rows;
+	const int back = c->i->number;
+	const char *from = c->at[ZR_O_ARRANGE_FROM];
+	char *to = c->at[ZR_O_ARRANGE_TO];
+	struct zr_slice_run run[2];
+	int rc = 0;
+
+	for (int32_t r = 0, ranked = 0; !rc && r < z->ranks; r++) {
+		const int runs = zr_slice_runs(z, r, run);
+		for (int k = 0; !rc && k < runs; ranked += run[k].n, k++) {
+			const int64_t there = back ? run[k].first : ranked;
+			const int64_t here = back ? ranked : run[k].first;
+			rc = copy_slices(s, c, run[k].n, row, from + there * slice,
+					 to + here * slice);
+		}
+	}
+	return rc;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layer_call.c - see layer_call.h: an instruction that calls a layer, with its activations.
+ */
+#include "core/lower/layer_call.h"
+
+#include "core/base/numbers.h"
+
+/* With a view its own share is read, too. */
+static struct zr_operand own_share(struct zr_operand o)
+{
+	if (o.whose == ZR_VIEW)
+		return zr_mine(o.region, o.at, o.bytes);
+	return zr_none();
+}
+
+/* Where a layer reads a unit: what is stored in another type comes into the type of the compute. */
+static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
+{
+	const struct zr_setup_facts *f = l->f;
+	struct zr_operand from = l->gathered[unit];
+	uint64_t bytes = (uint64_t)f->layout.unit[unit].blocks * zr_dtype_block(f->types.dtype);
+	if (zr_unit_dtype(f, unit) == f->types.dtype)
+		return from;
+
+	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	zr_low_emit(l, (struct zr_instr){
+			       .kind = ZR_I_CAST, .dtype = f->types.dtype, .from = f->stored });
+	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
+	zr_low_arg(l, own_share(from), ZR_READS);
+	return to;
+}
+
+/* Where the gradient of a call's k-th unit goes, of no region: nowhere. */
+static struct zr_operand gradient_of(struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
+{
+	int32_t unit = c->use->units[k];
+	int again = c->rows > 0, parts = l->plan->unit[unit].part > 0;
+	if (c->use->phase != ZR_BACKWARD || l->f->frozen_unit[unit] || again != parts)
+		return zr_none();
+	if (c->slice >= 0)
+		return c->leaf[k];
+	if (again)
+		return c->part;
+	return zr_low_gradient(l, unit);
+}
+
+/* Parameters of its k-th unit, and, in the backward, where its gradients go. */
+static void layer_unit(struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
+{
+	int32_t unit = c->use->units[k];
+	struct zr_operand to = gradient_of(l, c, k);
+	int first = c->slice >= 0 ||
+		    (to.region >= 0 && l->s->programs.train_uses.first_grad[unit] == c->number);
+
+	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), l->param[k], ZR_READS);
+	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k), to,
+		       first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+}
+
+static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
+{
+	uint64_t bytes = l->f->layer_bytes[layer].cache;
+	if (!bytes || !(l->f->flags & ZR_SETUP_CACHED))
+		return zr_none();
+	return zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes);
+}
+
+/* How a backward uses what it is given of the activations' gradients: the loss layer, which is the
+ * first one, begins them. */
+static uint32_t changes_gradient(const struct zr_low_call *c)
+{
+	int begins = c->loss && !c->rows && (!c->number || c->use[-1].phase != ZR_BACKWARD);
+	return begins ? ZR_WRITES : ZR_READS | ZR_WRITES;
+}
+
+/* Whether a forward begins what it keeps: a later part of a slice goes on. */
+static uint32_t changes_saved(const struct zr_low_call *c)
+{
+	int goes_on = c->parts && !(c->parts & ZR_PART_BEFORE);
+	return goes_on ? ZR_READS | ZR_WRITES : ZR_WRITES;
+}
+
+/* Activations of a call. */
+struct places {
+	struct zr_operand in, out, saved, grad;
+};
+
+static struct places places_of(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const struct zr_use_place *place = &l->act->use[c->number];
+	struct places p = { .in = zr_none(), .out = zr_none(), .grad = zr_none() };
+	int backward = c->use->phase == ZR_BACKWARD;
+
+	if (backward && !l->work_grad.buffer)
+		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->plan->act_grad_bytes, 64);
+	if (c->use->layer)
+		p.in = zr_low_activation(l, place->in);
+	if (backward)
+		p.grad = l->work_grad;
+	else
+		p.out = zr_low_activation(l, place->out);
+	p.saved = zr_low_activation(l, place->saved);
+	return p;
+}
+
+/* What the i-th slice of a rank has of memory that all have alike; the last one to its end. */
+static struct zr_operand of_slice(const struct zr_lowering *l, struct zr_operand all, int64_t i)
+{
+	const uint64_t here = (uint64_t)l->f->slices.here, apart = all.bytes / here / 64 * 64;
+	const uint64_t at = (uint64_t)i * apart;
+	if (all.region < 0)
+		return all;
+	if (i + 1 == (int64_t)here)
+		return zr_operand_part(all, at, all.bytes - at);
+	return zr_operand_part(all, at, apart);
+}
+
+/* Those of its slice. What a layer saved is followed by the keys of all slices. */
+static void cut_places(const struct zr_lowering *l, const struct zr_low_call *c, struct places *p)
+{
+	const struct zr_layer_bytes *one = &l->f->slice_bytes[c->use->layer];
+	const struct zr_slices *z = &l->f->slices;
+	const int64_t i = zr_slice_place(z, c->slice);
+
+	p->in = of_slice(l, p->in, i);
+	p->out = of_slice(l, p->out, i);
+	if (one->keys)
+		p->saved = zr_operand_part(p->saved, 0, (uint64_t)z->here * zr_up(one->saved, 64));
+	p->saved = of_slice(l, p->saved, i);
+	p->grad = of_slice(l, p->grad, i);
+}
+
+static void layer_activations(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	int backward = c->use->phase == ZR_BACKWARD;
+	struct places p = places_of(l, c);
+	if (c->slice >= 0)
+		cut_places(l, c, &p);
+
+	zr_low_operand(l, ZR_O_LAYER_IN, p.in, ZR_READS);
+	zr_low_operand(l, ZR_O_LAYER_OUT, p.out, ZR_WRITES);
+	if (backward) {
+		uint32_t changes = changes_gradient(c);
+		zr_low_operand(l, ZR_O_LAYER_SAVED, p.saved, changes);
+		zr_low_operand(l, ZR_O_LAYER_WORK, c->work,
+			       c->rows ? ZR_READS | ZR_WRITES : ZR_WRITES);
+		zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, p.grad, changes);
+	} else {
+		zr_low_operand(l, ZR_O_LAYER_SAVED, p.saved, changes_saved(c));
+		zr_low_operand(l, ZR_O_LAYER_WORK, c->work, ZR_WRITES);
+		zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, cache(l, c->use->layer),
+			       ZR_READS | ZR_WRITES);
+	}
+}
+
+static uint16_t layer_flags(const struct zr_lowering *l, const struct zr_low_call *c)
+{
+	if (c->use->phase == ZR_BACKWARD)
+		return ZR_F_BACKWARD;
+	if (c->loss && l->f->mode == ZR_MODE_SAMPLE)
+		return ZR_F_LOGITS;
+	return 0;
+}
+
+/* Where the forward of a micro-batch gives the largest scores of its heads, if they are wanted. */
+static struct zr_operand scores_of(const struct zr_lowering *l, const struct zr_use *use)
+{
+	const struct zr_clip_plan *p = &l->plan->clip;
+	const uint64_t one = sizeof(float);
+
+	if (!p->layer || use->phase != ZR_FORWARD || l->record->id == ZR_PROG_EVAL ||
+	    !p->layer[use->layer].heads)
+		return zr_none();
+	return zr_operand_part(zr_low_scores(l), (uint64_t)p->layer[use->layer].score * one,
+			       (uint64_t)p->layer[use->layer].heads * one);
+}
+
+/* Keys and values of a slice, and their gradients. */
+static void layer_keys(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const uint32_t n = c->use->n_units;
+	const int backward = c->use->phase == ZR_BACKWARD;
+	const int before = (c->parts & ZR_PART_BEFORE) != 0;
+	uint32_t sums = ZR_WRITES;
+	if (before)
+		sums = ZR_READS;
+
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_KEYS, n), c->keys,
+		       before && !backward ? ZR_WRITES : ZR_READS);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_ALL_KEYS, n), c->all_keys, ZR_READS);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_KEY_SUMS, n), c->key_sums, sums);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_HELD, n), c->held,
+		       before ? ZR_READS | ZR_WRITES : ZR_WRITES);
+}
+
+void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use)
+{
+	for (uint32_t k = 0; k < use->n_units; k++)
+		l->param[k] = converted(l, use->units[k]);
+}
+
+void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const struct zr_plan *p = l->plan;
+	const struct zr_use *use = c->use;
+	uint64_t end = p->loss_sum + p->loss_bytes;
+	struct zr_instr of = { .kind = ZR_I_LAYER,
+			       .flags = layer_flags(l, c),
+			       .number = use->layer,
+			       .block = c->row,
+			       .blocks = c->rows };
+	if (c->slice >= 0) {
+		of.group = c->slice;
+		of.root = (int32_t)c->parts;
+	}
+
+	zr_low_emit(l, of);
+	layer_activations(l, c);
+	for (uint32_t k = 0; k < use->n_units; k++)
+		layer_unit(l, c, k);
+
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_BATCH, use->n_units),
+		       zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_SCORES, use->n_units), scores_of(l, use),
+		       ZR_READS | ZR_WRITES);
+	layer_keys(l, c);
+	if (c->loss)
+		zr_low_arg(l, zr_operand_part(l->batch, p->loss_rows, end - p->loss_rows),
+			   ZR_WRITES);
+	for (uint32_t k = 0; k < use->n_units; k++)
+		zr_low_arg(l, own_share(l->param[k]), ZR_READS);
+}

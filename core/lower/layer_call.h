@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layer_call.h - a call of a layer: of all rows, or of a slice of them.
+ */
+#ifndef ZR_CORE_LAYER_CALL_H
+#define ZR_CORE_LAYER_CALL_H
+
+#include "core/lower/lower.h"
+
+/* Part of a backward, for each part of a gradient that comes in parts: rows > 0. */
+struct zr_low_call {
+	const struct zr_use *use;
+	int32_t number;
+	uint32_t loss;                /* 0: no loss layer */
+	struct zr_operand work, part; /* part: of no region in the first call */
+	int64_t row, rows;
+	/* Of a slice: its number among all, or -1: this call has all rows; ZR_PART_*; where the
+	 * slice's gradients go, [use->n_units], of no region where the call has none of a unit;
+	 * and the memory of struct zr_layer_call. */
+	int32_t slice;
+	uint32_t parts;
+	const struct zr_operand *leaf;
+	struct zr_operand keys, all_keys, key_sums, held;
+};
+
+/* Takes the parameters of the use's units, for the calls that follow. */
+void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use);
+
+void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c);
+
+/* lower_slices.c: calls of all slices that this rank has; work: of one. */
+void zr_low_slices(struct zr_lowering *l, const struct zr_low_call *c);
+
+#endif

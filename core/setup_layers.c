@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * setup_layers.c - how many bytes each layer needs, of a micro-batch or of a slice of it.
+ */
+#include <stdlib.h>
+
+#include "core/base/numbers.h"
+#include "core/setup.h"
+
+/* How far apart slices have what is not of whole rows. */
+static uint64_t apart(uint64_t bytes)
+{
+	return zr_up(bytes, 64);
+}
+
+/* What a rank has of all its slices; they are computed in the same scratch, one by one. */
+static struct zr_layer_bytes of_all_slices(const struct zr_slices *z,
+					   const struct zr_layer_bytes *one)
+{
+	const uint64_t n = (uint64_t)z->here;
+	struct zr_layer_bytes all = *one;
+
+	all.rows_of = 0;
+	all.out = n * apart(one->out);
+	all.saved = n * apart(one->saved) + apart(n * one->keys);
+	all.grad = n * apart(one->grad);
+	return all;
+}
+
+static int is_too_much(const struct zr_layer_bytes *b)
+{
+	/* sums over all layers fit, too */
+	return (b->out | b->saved | b->work_fwd | b->work_bwd | b->grad | b->key_sums) >> 46 != 0;
+}
+
+static int size_layer(struct zr_setup *s, uint32_t i, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+	const int64_t rows = zr_sliced(&f->slices) ? f->slices.rows : f->batch.length;
+	struct zr_layer_bytes b = { .size = sizeof b };
+	int rc = ZR_ASK(zr_model_of(&s->roles), model, bytes, err, (int32_t)i, f->batch.micro, rows,
+			f->types.dtype, s->roles.ops, &b);
+	if (rc)
+		return rc;
+
+	f->layer_bytes[i] = b;
+	if (zr_sliced(&f->slices)) {
+		f->slice_bytes[i] = b;
+		f->layer_bytes[i] = of_all_slices(&f->slices, &b);
+	}
+	if (!is_too_much(&b) && !is_too_much(&f->layer_bytes[i]))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "layer %u needs over 64 TiB a micro-batch; lower [train] micro_batch_size",
+		      i);
+}
+
+int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+	int rc = 0;
+
+	f->layer_bytes = calloc(f->decl.n_layers, sizeof *f->layer_bytes);
+	f->slice_bytes = calloc(f->decl.n_layers, sizeof *f->slice_bytes);
+	if (!f->layer_bytes || !f->slice_bytes)
+		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", f->decl.n_layers);
+
+	/* what a model multiplies by this fits 63 bits */
+	if (f->batch.micro * f->batch.length > 1 << 28)
+		return zr_err(err, ZR_EINVAL,
+			      "[train] micro_batch_size x sequence_length exceeds "
+			      "%d tokens; lower one",
+			      1 << 28);
+
+	for (uint32_t i = 0; !rc && i < f->decl.n_layers; i++)
+		rc = size_layer(s, i, err);
+	return rc;
+}
+
+static int32_t cut_of(const struct zr_model_decl *m, int32_t layer)
+{
+	if (m->layer_stride < offsetof(struct zr_layer, cut) + sizeof(int32_t))
+		return ZR_CUT_WHOLE;
+	return zr_layer_at(m, layer)->cut;
+}
+
+int zr_setup_check_cuts(const struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_setup_facts *f = &s->facts;
+
+	const int32_t n = (int32_t)f->decl.n_layers;
+	int32_t i = 0;
+
+	while (i < n && cut_of(&f->decl, i) != ZR_CUT_WHOLE)
+		i++;
+	if (i == n || !zr_sliced(&f->slices))
+		return 0;
+	return zr_config_blame(s->cfg, "train", ZR_ENOTSUP, err,
+			       "slices = %d: model %s computes layer %s whole, not slice by slice; "
+			       "set slices = 1, or take another model",
+			       f->slices.n, s->roles.model.section->plugin->desc->id,
+			       zr_layer_at(&f->decl, i)->name);
+}
