@@ -171,7 +171,7 @@ int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *secti
 
 /* setup_layers.c: the bytes of all layers. Whether each can be cut as [train] slices says. */
 int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err);
-int zr_setup_check_cuts(const struct zr_setup *s, struct zr_error *err);
+int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err);
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit)

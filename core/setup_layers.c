@@ -13,6 +13,18 @@ static uint64_t apart(uint64_t bytes)
 	return zr_up(bytes, 64);
 }
 
+/* Behind what its slices saved: keys; or by heads what attention reads and gives of some heads, what
+ * it gives of all, and what it keeps. */
+static uint64_t kept_behind(const struct zr_slices *z, const struct zr_layer_bytes *one)
+{
+	const uint64_t n = (uint64_t)z->here;
+
+	if (!z->by_heads)
+		return apart(n * one->keys);
+	return apart(n * one->keys) + 2 * apart(n * one->attended) +
+	       (uint64_t)z->n * apart(one->attend_kept);
+}
+
 /* What a rank has of all its slices; they are computed in the same scratch, one by one. */
 static struct zr_layer_bytes of_all_slices(const struct zr_slices *z,
 					   const struct zr_layer_bytes *one)
@@ -22,7 +34,7 @@ static struct zr_layer_bytes of_all_slices(const struct zr_slices *z,
 
 	all.rows_of = 0;
 	all.out = n * apart(one->out);
-	all.saved = n * apart(one->saved) + apart(n * one->keys);
+	all.saved = n * apart(one->saved) + kept_behind(z, one);
 	all.grad = n * apart(one->grad);
 	return all;
 }
@@ -84,7 +96,22 @@ static int32_t cut_of(const struct zr_model_decl *m, int32_t layer)
 	return zr_layer_at(m, layer)->cut;
 }
 
-int zr_setup_check_cuts(const struct zr_setup *s, struct zr_error *err)
+/* Whether the model divides heads, where that is asked for. */
+static int choose_heads(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+
+	f->slices.by_heads &= f->decl.by_heads;
+	if (f->slices.ranks == 1 || f->slices.by_heads || f->train->sequence != ZR_SEQUENCE_HEADS)
+		return 0;
+	return zr_config_blame(
+		s->cfg, "train", ZR_EINVAL, err,
+		"sequence = heads: sequence_ranks = %d does not divide the key heads "
+		"of the model; take fewer ranks, or keys",
+		f->slices.ranks);
+}
+
+int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_setup_facts *f = &s->facts;
 
@@ -94,7 +121,7 @@ int zr_setup_check_cuts(const struct zr_setup *s, struct zr_error *err)
 	while (i < n && cut_of(&f->decl, i) != ZR_CUT_WHOLE)
 		i++;
 	if (i == n || !zr_sliced(&f->slices))
-		return 0;
+		return choose_heads(s, err);
 	return zr_config_blame(s->cfg, "train", ZR_ENOTSUP, err,
 			       "slices = %d: model %s computes layer %s whole, not slice by slice; "
 			       "set slices = 1, or take another model",

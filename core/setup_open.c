@@ -415,6 +415,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	if (zr_sliced(&f->slices)) {
 		f->decl.slices = f->slices.n;
 		f->decl.sequence_ranks = f->slices.ranks;
+		f->decl.by_heads = f->slices.by_heads;
 	}
 	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
 	f->process.model = &s->roles.model;

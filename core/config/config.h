@@ -28,6 +28,10 @@
  * each rank sums its micro-batches first: one reduction per step. */
 enum { ZR_REDUCE_SLOTS, ZR_REDUCE_LOCAL };
 
+/* How the attention of a sequence is divided among the ranks that share it: by heads if they divide
+ * them, by heads, or by queries, to which all keys come. */
+enum { ZR_SEQUENCE_AUTO, ZR_SEQUENCE_HEADS, ZR_SEQUENCE_KEYS };
+
 /* Whether the update of a step runs inside the forward of the next one. */
 enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
 
@@ -58,6 +62,7 @@ struct zr_train_opts {
 	uint64_t sum_group;              /* slots whose gradients are added as a tree */
 	uint64_t slices;                 /* of a sequence, computed one by one; 1: it is whole */
 	uint64_t sequence_ranks;         /* that share the slices of a micro-batch */
+	int32_t sequence;                /* ZR_SEQUENCE_*: how attention is divided among them */
 	int32_t accumulate_on;           /* ZR_ACCUMULATE_* */
 	const char *freeze;              /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;     /* elements; 0: never in parts */

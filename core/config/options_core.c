@@ -12,6 +12,8 @@ static const char *const comm_types[] = {
 static const char *const onward[] = { "auto", "yes", "no", NULL };  /* ZR_ONWARD_* in order */
 static const char *const reductions[] = { "slots", "local", NULL }; /* ZR_REDUCE_* in order */
 
+static const char *const attentions[] = { "auto", "heads", "keys", NULL }; /* ZR_SEQUENCE_* */
+
 /* ZR_ACCUMULATE_* in order */
 static const char *const places[] = { "auto", "device", "tier", NULL };
 
@@ -72,8 +74,13 @@ static const struct zr_opt train[] = {
 	TRAIN(sequence_ranks, ZR_T_COUNT, 0, "1", 1, "ranks",
 	      "So many neighbouring ranks, a power of two, share the sequence of a micro-batch: "
 	      "each has slices / sequence_ranks of its slices, and memory for their activations "
-	      "alone. Keys and values of all slices come to each for a layer's attention. It "
-	      "divides the number of ranks, and is at most slices. The same bits."),
+	      "alone. It divides the number of ranks, and is at most slices. The same bits."),
+	ZR_OPT_ENUM(struct zr_train_opts, sequence, 0, "auto", attentions,
+		    "How ranks that share a sequence divide a layer's attention. heads: rows are "
+		    "exchanged for heads and back, so that each rank has all rows of its share of "
+		    "the heads (DeepSpeed's Ulysses); sequence_ranks divides the key heads. keys: "
+		    "keys and values of the whole sequence come to each rank, for its own queries. "
+		    "auto: heads where they divide. The same bits."),
 	ZR_OPT_ENUM(struct zr_train_opts, accumulate_on, 0, "auto", places,
 		    "Where a device has a memory of its own and the sums of gradients lie "
 		    "elsewhere: device: it adds the micro-batches of a step in its memory, and "

@@ -92,6 +92,9 @@ static void point_keys(struct zr_session *s, const struct zr_call *c, int64_t n)
 	call->all_keys = c->at[zr_behind_pairs(ZR_O_LAYER_ALL_KEYS, n)];
 	call->key_sums = (float *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_KEY_SUMS, n)];
 	call->held = c->at[zr_behind_pairs(ZR_O_LAYER_HELD, n)];
+	call->attended = c->at[zr_behind_pairs(ZR_O_LAYER_ATTENDED, n)];
+	call->dattended = c->at[zr_behind_pairs(ZR_O_LAYER_DATTENDED, n)];
+	call->kept = c->at[zr_behind_pairs(ZR_O_LAYER_KEPT, n)];
 }
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)

@@ -23,7 +23,9 @@ void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
 		call->weights += first;
 	call->loss_rows += first;
 	call->right_rows += first;
-	call->loss_sum += zr_slice_place(z, i->group) * losses;
+	call->head_share = z->rank;
+	if (!call->parts) /* the loss layer has none */
+		call->loss_sum += zr_slice_place(z, i->group) * losses;
 }
 
 /* Elements from one level of nodes that wait to the next. */
@@ -87,6 +89,54 @@ static int copy_slices(struct zr_session *s, const struct zr_call *c, int32_t n,
 				       .src = zr_array_at(type, from),
 				       .dst = zr_array_at(type, to) };
 	return zr_op_failed(s, ops, ops->cast_heads(ops, NULL, &op), "cast_heads", c->err);
+}
+
+/* One section of all rows, of the heads of a rank: `bytes` from one place in its row to another. */
+static int copy_section(struct zr_session *s, const struct zr_call *c, uint64_t bytes,
+			const char *from, uint64_t from_apart, char *to, uint64_t to_apart)
+{
+	const struct zr_slices *z = &s->facts->slices;
+	const struct zr_ops *ops = s->roles->ops;
+	const int32_t type = s->facts->types.dtype;
+	const uint64_t size = (uint64_t)zr_dtype_bytes(type);
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = z->here * z->rows,
+				       .heads = 1,
+				       .head_dim = (int64_t)(bytes / size),
+				       .src_stride = (int64_t)(from_apart / size),
+				       .dst_stride = (int64_t)(to_apart / size),
+				       .src = zr_array_at(type, from),
+				       .dst = zr_array_at(type, to) };
+	return zr_op_failed(s, ops, ops->cast_heads(ops, NULL, &op), "cast_heads", c->err);
+}
+
+int zr_begin_regroup(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_slices *z = &s->facts->slices;
+	const struct zr_layer_bytes *b = &s->facts->slice_bytes[c->i->group];
+	const uint64_t attended[3] = { b->attended / (uint64_t)z->rows };
+	const uint64_t *section = c->i->number ? attended : b->section;
+	const uint64_t row = section[0] + section[1] + section[2], ranks = (uint64_t)z->ranks;
+	const uint64_t rows = (uint64_t)(z->here * z->rows);
+	const char *from = c->at[ZR_O_REGROUP_FROM];
+	char *to = c->at[ZR_O_REGROUP_TO];
+	int rc = 0;
+
+	for (uint64_t r = 0; !rc && r < ranks; r++) {
+		uint64_t whole = 0, shared = r * rows * row / ranks;
+		for (int k = 0; !rc && k < 3 && section[k]; k++) {
+			const uint64_t bytes = section[k] / ranks, at = whole + r * bytes;
+			if (c->i->root)
+				rc = copy_section(s, c, bytes, from + shared, row / ranks, to + at,
+						  row);
+			else
+				rc = copy_section(s, c, bytes, from + at, row, to + shared,
+						  row / ranks);
+			whole += section[k];
+			shared += bytes;
+		}
+	}
+	return rc;
 }
 
 int zr_begin_arrange(struct zr_session *s, const struct zr_call *c)

@@ -135,8 +135,10 @@ static void cut_places(const struct zr_lowering *l, const struct zr_low_call *c,
 static void layer_activations(struct zr_lowering *l, const struct zr_low_call *c)
 {
 	int backward = c->use->phase == ZR_BACKWARD;
-	struct places p = places_of(l, c);
-	if (c->slice >= 0)
+	struct places p = { zr_none(), zr_none(), zr_none(), zr_none() };
+	if (!zr_of_all_rows(c))
+		p = places_of(l, c);
+	if (c->slice >= 0 && !zr_of_all_rows(c))
 		cut_places(l, c, &p);
 
 	zr_low_operand(l, ZR_O_LAYER_IN, p.in, ZR_READS);
@@ -177,22 +179,32 @@ static struct zr_operand scores_of(const struct zr_lowering *l, const struct zr_
 			       (uint64_t)p->layer[use->layer].heads * one);
 }
 
-/* Keys and values of a slice, and their gradients. */
+static void one_more(struct zr_lowering *l, const struct zr_low_call *c, int32_t name,
+		     struct zr_operand o, uint32_t access)
+{
+	zr_low_operand(l, zr_behind_pairs(name, c->use->n_units), o, access);
+}
+
+static uint32_t reads_or(int writes)
+{
+	return writes ? ZR_WRITES : ZR_READS;
+}
+
+/* What is between the parts of a slice: the first one that touches it writes it. */
 static void layer_keys(struct zr_lowering *l, const struct zr_low_call *c)
 {
-	const uint32_t n = c->use->n_units;
 	const int backward = c->use->phase == ZR_BACKWARD;
-	const int before = (c->parts & ZR_PART_BEFORE) != 0;
-	uint32_t sums = ZR_WRITES;
-	if (before)
-		sums = ZR_READS;
+	const int before = (c->parts & ZR_PART_BEFORE) != 0,
+		  after = (c->parts & ZR_PART_AFTER) != 0;
+	const int attend = (c->parts & ZR_PART_ATTEND) != 0;
 
-	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_KEYS, n), c->keys,
-		       before && !backward ? ZR_WRITES : ZR_READS);
-	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_ALL_KEYS, n), c->all_keys, ZR_READS);
-	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_KEY_SUMS, n), c->key_sums, sums);
-	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_HELD, n), c->held,
-		       before ? ZR_READS | ZR_WRITES : ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_KEYS, c->keys, reads_or(before && !backward));
+	one_more(l, c, ZR_O_LAYER_ALL_KEYS, c->all_keys, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_KEY_SUMS, c->key_sums, reads_or(attend));
+	one_more(l, c, ZR_O_LAYER_HELD, c->held, attend ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_ATTENDED, c->attended, reads_or(attend && !backward));
+	one_more(l, c, ZR_O_LAYER_DATTENDED, c->dattended, reads_or(after));
+	one_more(l, c, ZR_O_LAYER_KEPT, c->kept, reads_or(!backward));
 }
 
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use)

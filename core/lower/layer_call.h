@@ -20,8 +20,14 @@ struct zr_low_call {
 	int32_t slice;
 	uint32_t parts;
 	const struct zr_operand *leaf;
-	struct zr_operand keys, all_keys, key_sums, held;
+	struct zr_operand keys, all_keys, key_sums, held, attended, dattended, kept;
 };
+
+/* By heads, attention has all rows of the sequence, and none of the layer's. */
+static inline int zr_of_all_rows(const struct zr_low_call *c)
+{
+	return c->parts && !(c->parts & (ZR_PART_BEFORE | ZR_PART_AFTER));
+}
 
 /* Takes the parameters of the use's units, for the calls that follow. */
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use);

@@ -56,7 +56,10 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 				 .keys = zr_none(),
 				 .all_keys = zr_none(),
 				 .key_sums = zr_none(),
-				 .held = zr_none() };
+				 .held = zr_none(),
+				 .attended = zr_none(),
+				 .dattended = zr_none(),
+				 .kept = zr_none() };
 	l->unit = use->n_units ? use->units[0] : -1;
 	zr_low_take_params(l, use);
 	if (zr_sliced(&l->f->slices))

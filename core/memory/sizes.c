@@ -248,7 +248,8 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 			       "gradient_part_size: it does "
 			       "nothing here: it is for an embedding or output projection of more "
 			       "elements, needs [offload.gradient] and a device that computes rows "
-			       "of a gradient, and is not for reduction = local; take it out");
+			       "of a gradient, and is not for reduction = local nor slices; take it "
+			       "out");
 }
 
 static int check_device_sums(const struct zr_setup *s, const struct zr_plan *p,

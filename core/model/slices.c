@@ -105,7 +105,8 @@ int zr_slices_choose(const struct zr_config *cfg, const struct zr_train_opts *t,
 	*out = (struct zr_slices){ .n = (int32_t)t->slices,
 				   .ranks = share,
 				   .rank = rank % share,
-				   .here = (int32_t)t->slices / share };
+				   .here = (int32_t)t->slices / share,
+				   .by_heads = share > 1 && t->sequence != ZR_SEQUENCE_KEYS };
 	return 0;
 }
 

@@ -18,6 +18,7 @@ struct zr_slices {
 	int32_t ranks, rank; /* that share a sequence; this one's number among them */
 	int32_t here;        /* slices of a rank */
 	int64_t rows;        /* of a slice, once the length of sequences is known */
+	int by_heads;        /* 1: for attention a rank has all rows, of a share of the heads */
 };
 
 /* Slices that follow each other. */

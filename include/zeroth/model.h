@@ -101,6 +101,7 @@ struct zr_unit {
 #define ZR_PART_BEFORE 1u /* from its input to queries, keys and values */
 #define ZR_PART_ATTEND 2u /* attention itself */
 #define ZR_PART_AFTER  4u /* from what attention gives to the layer's output */
+#define ZR_PART_SUMS   8u /* of a backward alone: what all queries gave to keys, between both */
 
 /* A layer names the units it needs. The schedule is forward 0..n-1, then backward n-1..0. A unit
  * that several layers use is tied: its gradient is the sum of their contributions in backward
@@ -140,7 +141,11 @@ struct zr_model_decl {
 	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
 	 * nothing is cut. With slices a micro-batch is one sequence, and each layer is computed
 	 * slice by slice, whatever the number of ranks is. This version places no experts. */
-	int32_t sequence_ranks, slices, expert_ranks, rsv2;
+	int32_t sequence_ranks, slices, expert_ranks;
+	/* Set by the host before declare(), 1: ranks that share a sequence may divide the heads of
+	 * its attention. The model sets 0 if sequence_ranks does not divide the key heads of all
+	 * its layers, or if it cannot; else calls are as struct zr_layer_call says of it. */
+	int32_t by_heads;
 };
 
 /* Bytes of a layer for (batch, length). GROWABLE. */
@@ -159,10 +164,14 @@ struct zr_layer_bytes {
 	/* what it keeps of the tokens of a sequence for those that follow, when sampling: keys and
 	 * values of attention; 0: nothing */
 	uint64_t cache;
-	/* Of a layer of parts, whole numbers for each row, none between one row and the next: keys
+	/* Of a layer of parts, as much for each row, nothing between one row and the next: keys
 	 * and values; their gradients, in fp32; what the backward of attention leaves for the part
 	 * before it. */
 	uint64_t keys, key_sums, held;
+	/* By heads keys are queries, keys and values, and held has the same form. Of a row: bytes
+	 * of each of its sections, in which heads follow each other. Of all rows: what attention
+	 * gives; what it keeps of a share of the heads. */
+	uint64_t section[3], attended, attend_kept;
 };
 
 /* What a token gets does not depend on how many are in the call: to sample with a cache gives the
@@ -220,10 +229,10 @@ struct zr_layer_call {
 	float aux_scale;
 	/* Where these rows lie among those of their slot, as a whole on one rank: rows of the slot,
 	 * which means over a slot's tokens divide by; the number of the first row here, from which
-	 * dropout counts; the number of the first head here, of all that attention has. Where
-	 * nothing is cut slot_rows is batch * length, and the others are 0. Dimensions of tensors,
-	 * and batch and length, are of what is here. */
-	int32_t first_head;
+	 * dropout counts; which share of the heads is here, see below. Where nothing is cut
+	 * slot_rows is batch * length, and the others are 0. Dimensions of tensors, and batch and
+	 * length, are of what is here. */
+	int32_t head_share;
 	int64_t slot_rows, slot_first;
 	/* [tensors] where the zr_tensor.persistent numbers of each are, as the last renew() left
 	 * them: device memory of the host, aligned as fp32 numbers are, for the length of the call.
@@ -242,20 +251,26 @@ struct zr_layer_call {
 	 * parts: ZR_PART_* that the call computes of a layer of ZR_CUT_KEYS; 0: it has no parts, or
 	 * nothing is cut. A forward comes as BEFORE of each slice and then ATTEND | AFTER of each,
 	 * or, slices in ascending order, as all three at once. A backward comes as AFTER | ATTEND
-	 * of each slice, and then BEFORE of each.
+	 * of each slice, and then SUMS | BEFORE of each. By heads each part is a call of its own.
 	 *
 	 * Device memory for the length of the call, zr_layer_bytes says how much for each row:
 	 * keys: of the rows here; the forward of BEFORE writes them, and backwards find them again.
 	 * all_keys: of rows 0 to slot_first + length, for ATTEND; with all parts at once they are
 	 * the same memory. key_sums: the backward of ATTEND stores what the queries here give to
-	 * the keys and values of rows 0 to slot_first + length; that of BEFORE reads what all
-	 * queries gave to those of the rows here. held: from the backward of ATTEND to that of
-	 * BEFORE. */
+	 * the keys and values of rows 0 to slot_first + length; SUMS reads what all queries gave to
+	 * those of the rows here, and rounds it. held: from the backward of ATTEND to that of
+	 * BEFORE.
+	 *
+	 * By heads ATTEND and SUMS are called for all slices on each rank, and have share
+	 * `head_share` of sequence_ranks equal ones of the heads: keys, all_keys, key_sums and held
+	 * are of these heads then. attended: ATTEND writes it, for these heads; AFTER reads it, of
+	 * all heads. dattended: the gradient w.r.t. it, from the backward of AFTER to that of
+	 * ATTEND. kept: what ATTEND keeps for its backward. */
 	uint32_t parts, rsv3;
 	void *keys;
 	const void *all_keys;
 	float *key_sums;
-	void *held;
+	void *held, *attended, *dattended, *kept;
 };
 
 /* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and

@@ -257,7 +257,7 @@ static void backward_all(struct slices *z, const struct turns *t, uint32_t l)
 	if (t->n == z->n)
 		add_given(z, l);
 	for (int i = 0; i < t->n; i++)
-		backward(z, l, slice_of(t, i), ZR_PART_BEFORE);
+		backward(z, l, slice_of(t, i), ZR_PART_SUMS | ZR_PART_BEFORE);
 }
 
 /* Whatever an earlier run left, this one must not see; but keys, if they are to stay. */

@@ -116,6 +116,9 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.all_keys = nowhere(15),
 		.key_sums = nowhere(16),
 		.held = nowhere(17),
+		.attended = nowhere(18),
+		.dattended = nowhere(19),
+		.kept = nowhere(20),
 	};
 
 	if (zr_sliced(&s->facts.slices))
@@ -389,6 +392,7 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 	case ZR_I_TREE:
 	case ZR_I_CLEAR:
 	case ZR_I_ARRANGE:
+	case ZR_I_REGROUP:
 	case ZR_I_PARTIAL:
 	case ZR_I_LOAD:
 	case ZR_I_STORE:

@@ -23,11 +23,12 @@ static uint64_t whole_lines(uint64_t bytes)
 }
 
 /* How many parts the query heads of a key-value head are cut into: as many as it takes, of equally
- * many heads. */
+ * many heads. Bits depend on it: a share of the heads has as many as all of them. */
 static int64_t parts_of(const struct zr_op_attention *o)
 {
 	int64_t share = o->kv_heads > 0 ? o->heads / o->kv_heads : 1, parts = 1;
-	while (parts < share && (o->batch * o->kv_heads * parts < ITEMS || share % parts))
+	int64_t kv_heads = o->all_heads ? o->all_heads / share : o->kv_heads;
+	while (parts < share && (o->batch * kv_heads * parts < ITEMS || share % parts))
 		parts++;
 	return parts;
 }

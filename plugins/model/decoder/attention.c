@@ -14,7 +14,7 @@
 /* What a token keeps in the cache: k and v, or the row of q, k and v. */
 static int64_t cache_width(const struct pass *p)
 {
-	if (has(p, QKV_W))
+	if (in_one_row(p))
 		return qkv_width(p);
 
 	return 2 * p->K * p->D;
@@ -63,6 +63,8 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 		.q_head = s->q_head,
 		.k_head = s->kv_head,
 		.v_head = s->kv_head,
+		.all_heads = p->by_heads ? (int32_t)p->o->heads : 0,
+		.first_head = p->by_heads ? (int32_t)(p->c->head_share * p->H) : 0,
 		.drop_rows = p->sequence,
 		.key_sums = p->sliced ? p->c->key_sums : NULL,
 	};
@@ -112,8 +114,10 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 
 	if (in.n == 1)
 		return linear(p, in.map[0], x, s->qkv, NULL);
-	if (!normed)
+	if (!normed) {
+		in.map[0].stride = s->q_stride;
 		in.map[1].stride = s->kv_stride;
+	}
 	in.map[2].stride = s->kv_stride;
 	for (i = 0; !rc && i < in.n; i++)
 		rc = linear(p, in.map[i], x, y[i], NULL);
@@ -173,7 +177,13 @@ static int norm_source(const struct pass *p, const struct block_saved *s,
 
 /* ---- forward ---- */
 
-/* Queries that have norms are kept as they were before, so attention itself makes them. */
+/* Queries that have norms are kept as they were before, so attention itself makes them, where it has
+ * all heads of these rows. */
+static int makes_queries(const struct pass *p)
+{
+	return has(p, Q_NORM_W) && !p->by_heads;
+}
+
 static int before_forward(const struct pass *p, const struct block_saved *s,
 			  const struct block_work *w)
 {
@@ -183,7 +193,7 @@ static int before_forward(const struct pass *p, const struct block_saved *s,
 		rc = project(p, s, w, source(p, w));
 	if (!rc)
 		rc = finish_keys(p, s);
-	if (rc || has(p, Q_NORM_W))
+	if (rc || makes_queries(p))
 		return rc;
 
 	return finish_queries(p, s);
@@ -195,8 +205,9 @@ static int attend_forward(const struct pass *p, const struct block_saved *s)
 	struct zr_op_attention op = attention_op(p, s);
 	int rc = ZR_OK;
 
-	op.max_scores = c->max_scores;
-	if (has(p, Q_NORM_W))
+	if (c->max_scores)
+		op.max_scores = c->max_scores + op.first_head;
+	if (makes_queries(p))
 		rc = finish_queries(p, s);
 	if (rc)
 		return rc;
@@ -233,6 +244,19 @@ int attention_forward(const struct pass *p, const struct block_saved *s, const s
 
 /* ---- backward ---- */
 
+int output_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
+	const void *dy;
+	int rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy);
+
+	if (!rc)
+		rc = linear_dw(p, map_o(p), s->att, dy);
+	if (rc)
+		return rc;
+
+	return linear_dx(p, map_o(p), dy, w->datt);
+}
+
 int attend_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
@@ -243,14 +267,9 @@ int attend_backward(const struct pass *p, const struct block_saved *s, const str
 					  .dk = w->dk,
 					  .dv = w->dv,
 					  .work = w->ops };
-	const void *dy;
-	int rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy);
+	int rc = ZR_OK;
 
-	if (!rc)
-		rc = linear_dw(p, map_o(p), s->att, dy);
-	if (!rc)
-		rc = linear_dx(p, map_o(p), dy, w->datt);
-	if (!rc && has(p, Q_NORM_W))
+	if (makes_queries(p))
 		rc = finish_queries(p, s);
 	if (!rc && has(p, Q_NORM_W) && !p->sliced)
 		rc = finish_keys(p, s);
@@ -287,7 +306,7 @@ static int heads_backward(const struct pass *p, const struct block_saved *s,
 	int rc = ZR_OK;
 
 	if (is_rotated(p))
-		rc = rotate(p, ZR_ROTARY_BACK, w->dq, p->H, s->q_stride, s->q_head);
+		rc = rotate(p, ZR_ROTARY_BACK, w->dq, p->H, dq_stride(p), s->q_head);
 	if (!rc && is_rotated(p))
 		rc = rotate(p, ZR_ROTARY_BACK, w->dk, p->K, dkv_stride(p), s->kv_head);
 	if (rc || !has(p, Q_NORM_W))
@@ -300,15 +319,52 @@ static int heads_backward(const struct pass *p, const struct block_saved *s,
 	return heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
 }
 
+int sums_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
+	int rc = round_sums(p, s, 0, w->dk);
+	if (rc)
+		return rc;
+
+	return round_sums(p, s, 1, w->dv);
+}
+
+/* Gradients w.r.t. some heads of the rows, for the map that gave them. */
+static int take_apart(const struct pass *p, const void *from, int64_t heads, void *to)
+{
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = p->N,
+				       .heads = heads,
+				       .head_dim = p->D,
+				       .src_stride = qkv_width(p),
+				       .src_head = p->D,
+				       .dst_stride = heads * p->D,
+				       .dst_head = p->D,
+				       .src = zr_array_at(p->c->dtype, from),
+				       .dst = zr_array_at(p->c->dtype, to) };
+
+	return p->c->ops->cast_heads(p->c->ops, p->c->stream, &op);
+}
+
+static int take_rows_apart(const struct pass *p, const struct block_work *w)
+{
+	const void *held = p->c->held;
+	int rc = take_apart(p, held, p->H, w->dq);
+
+	if (!rc)
+		rc = take_apart(p, skip(p, held, p->H * p->D), p->K, w->dk);
+	if (rc)
+		return rc;
+
+	return take_apart(p, skip(p, held, (p->H + p->K) * p->D), p->K, w->dv);
+}
+
 int before_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	struct inputs in = inputs_of(p, w);
 	int rc = ZR_OK;
 
-	if (p->sliced)
-		rc = round_sums(p, s, 0, w->dk);
-	if (!rc && p->sliced)
-		rc = round_sums(p, s, 1, w->dv);
+	if (p->by_heads && !gradients_in_one_row(p))
+		rc = take_rows_apart(p, w);
 	if (!rc)
 		rc = heads_backward(p, s, w);
 	if (!rc)

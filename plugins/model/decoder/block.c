@@ -33,7 +33,7 @@ static void find_keys(const struct pass *p, void *rows, void **k, void **v)
 {
 	void *q;
 
-	if (has(p, QKV_W)) {
+	if (in_one_row(p)) {
 		split(p, rows, &q, k, v);
 		return;
 	}
@@ -54,6 +54,14 @@ static void *keys_of(const struct pass *p)
 	return NULL;
 }
 
+/* What norms of queries and keys read. */
+static void carve_raw(const struct pass *p, struct carver *v, struct block_saved *s)
+{
+	s->k_raw = take_rows(v, p, p->K * p->D);
+	s->q_stats = take_stats(v, p, heads_norm_stats(p, p->H));
+	s->k_stats = take_stats(v, p, heads_norm_stats(p, p->K));
+}
+
 static void carve_joint(const struct pass *p, struct carver *v, struct block_saved *s)
 {
 	void *keys = keys_of(p);
@@ -62,6 +70,10 @@ static void carve_joint(const struct pass *p, struct carver *v, struct block_sav
 		s->qkv = take_rows(v, p, qkv_width(p));
 	if (keys)
 		s->qkv = keys;
+	if (has(p, Q_NORM_W)) {
+		s->q_raw = take_rows(v, p, p->H * p->D);
+		carve_raw(p, v, s);
+	}
 	split(p, s->qkv, &s->q, &s->k, &s->v);
 	s->q_stride = s->kv_stride = qkv_width(p);
 }
@@ -74,7 +86,7 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 	s->q_stride = q;
 	s->kv_stride = kv;
 	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
-	if (has(p, QKV_W)) {
+	if (in_one_row(p)) {
 		carve_joint(p, v, s);
 		return;
 	}
@@ -102,9 +114,15 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 	*s = (struct block_saved){ 0 };
 	s->stats1 = take_stats(&v, p, norm_stats(p));
 	s->stats2 = take_stats(&v, p, norm_stats(p));
-	s->lse = take_stats(&v, p, p->H);
+	if (p->by_heads)
+		s->lse = p->c->kept;
+	else
+		s->lse = take_stats(&v, p, p->H);
 	carve_qkv(p, &v, s);
-	s->att = take_rows(&v, p, p->H * p->D);
+	if (p->by_heads)
+		s->att = p->c->attended;
+	else
+		s->att = take_rows(&v, p, p->H * p->D);
 	s->x2 = take_rows(&v, p, p->C);
 	if (p->o->experts) {
 		moe_carve_saved(p, &v, &s->routing);
@@ -132,7 +150,7 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 /* What q and k become by their norms; where keys have a place of their own, k is there. */
 static void carve_normed(const struct pass *p, struct carver *v, struct block_work *w)
 {
-	if (!has(p, Q_NORM_W))
+	if (!has(p, Q_NORM_W) || p->by_heads)
 		return;
 	w->q = take_rows(v, p, p->H * p->D);
 	if (!p->sliced)
@@ -155,7 +173,7 @@ static void find_first(const struct pass *p, struct block_saved *s)
 
 static void use_normed(const struct pass *p, struct block_saved *s, const struct block_work *w)
 {
-	if (has(p, Q_NORM_W)) {
+	if (has(p, Q_NORM_W) && !p->by_heads) {
 		s->q = w->q;
 		if (!keys_of(p))
 			s->k = w->k;
@@ -181,7 +199,7 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
  * another call. */
 static int64_t held_width(const struct pass *p)
 {
-	if (has(p, QKV_W))
+	if (in_one_row(p))
 		return qkv_width(p);
 
 	return p->H * p->D;
@@ -199,13 +217,15 @@ static void carve_dqkv(const struct pass *p, struct carver *v, struct block_work
 {
 	void *held = take_held(v, p);
 
-	if (has(p, QKV_W)) {
+	if (gradients_in_one_row(p)) {
 		w->dqkv = held;
 		split(p, held, &w->dq, &w->dk, &w->dv);
 		return;
 	}
 
 	w->dq = held;
+	if (p->by_heads) /* before_backward() takes them apart */
+		w->dq = take_rows(v, p, p->H * p->D);
 	w->dk = take_rows(v, p, p->K * p->D);
 	w->dv = take_rows(v, p, p->K * p->D);
 }
@@ -253,6 +273,8 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 		w->act = take_rows(&low, p, p->F);
 	w->ln = take_rows(&high, p, p->C);
 	w->dln = w->datt = take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
+	if (p->by_heads)
+		w->datt = p->c->dattended;
 	if (!is16(p))
 		w->sum = w->dln;
 	else if (several)
@@ -273,6 +295,18 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 	return low.used;
 }
 
+/* Of queries, keys and values heads follow each other, or of all three together. */
+static void heads_bytes(const struct pass *p, struct zr_layer_bytes *out)
+{
+	const int64_t queries = p->H * p->D, keys = p->K * p->D;
+
+	out->section[0] = activations(p, p->f->qkv_by_head ? qkv_width(p) : queries);
+	if (!p->f->qkv_by_head)
+		out->section[1] = out->section[2] = activations(p, keys);
+	out->attended = activations(p, p->N * queries);
+	out->attend_kept = (uint64_t)(p->N * p->H / p->g->head_shares) * sizeof(float);
+}
+
 void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 {
 	struct block_saved s;
@@ -285,6 +319,8 @@ void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 	if (!p->sliced)
 		return;
 
+	if (p->by_heads)
+		heads_bytes(p, out);
 	out->keys = out->cache;
 	out->key_sums = (uint64_t)(p->N * 2 * p->K * p->D) * sizeof(float);
 	out->held = activations(p, p->N * held_width(p));
@@ -319,9 +355,13 @@ static int after_backward(const struct pass *p, const struct block_saved *s,
 	if (rc)
 		return rc;
 	if (p->o->experts)
-		return moe_backward(p, s, w);
+		rc = moe_backward(p, s, w);
+	else
+		rc = ffn_backward(p, s, w);
+	if (rc)
+		return rc;
 
-	return ffn_backward(p, s, w);
+	return output_backward(p, s, w);
 }
 
 int block_backward(const struct pass *p)
@@ -337,6 +377,8 @@ int block_backward(const struct pass *p)
 		rc = after_backward(p, &s, &w);
 	if (!rc && p->parts & ZR_PART_ATTEND)
 		rc = attend_backward(p, &s, &w);
+	if (!rc && p->parts & ZR_PART_SUMS)
+		rc = sums_backward(p, &s, &w);
 	if (!rc && p->parts & ZR_PART_BEFORE)
 		rc = before_backward(p, &s, &w);
 

@@ -365,9 +365,14 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	if (g->slices > 1 && check_slices(g))
 		return ZR_ENOTSUP;
 
+	g->head_shares = 0;
+	if (g->slices > 1 && asked.by_heads && g->o->kv_heads % asked.sequence_ranks == 0)
+		g->head_shares = asked.sequence_ranks;
+
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
 	out->sequence_ranks = asked.sequence_ranks;
 	out->slices = asked.slices;
+	out->by_heads = g->head_shares > 0;
 	out->expert_ranks = asked.expert_ranks;
 	out->vocabulary = g->o->vocabulary;
 	out->context = g->o->context;

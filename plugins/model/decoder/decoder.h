@@ -199,6 +199,7 @@ struct zr_inst {
 	struct zr_heads heads[HEADS];
 	int64_t n_units;
 	int64_t slices;               /* of a sequence, as declare() was told; 1: it is whole */
+	int64_t head_shares;          /* ranks that divide the heads of attention; 0: nobody does */
 	int64_t rope_dim;             /* elements of a head that turn */
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
@@ -213,6 +214,7 @@ struct pass {
 	int64_t B, T, N, C, H, K, D, F;
 	float dropout;  /* 0 in evaluation */
 	int sliced;     /* whether a block's rows are a slice of their sequence */
+	int by_heads;   /* and attention is divided by heads: H and K are of those that are here */
 	uint32_t parts; /* of the block, ZR_PART_* to compute */
 	/* Rows of the sequence that come before these, of which attention reads keys and values;
 	 * all rows of it, as far as the call knows. */
@@ -243,9 +245,14 @@ static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_
 
 	if (c->parts) {
 		p.sliced = 1;
+		p.by_heads = g->head_shares > 0;
 		p.parts = c->parts;
 		p.first = c->slot_first;
 		p.sequence = c->slot_rows;
+	}
+	if (p.by_heads && !(p.parts & (ZR_PART_BEFORE | ZR_PART_AFTER))) {
+		p.H /= g->head_shares;
+		p.K /= g->head_shares;
 	}
 
 	return p;
@@ -482,21 +489,36 @@ static inline int64_t qkv_width(const struct pass *p)
 	return (p->H + 2 * p->K) * p->D;
 }
 
-/* Elements between the rows of gradients w.r.t. keys and values. */
+/* Whether queries, keys and values of a token are one row. */
+static inline int in_one_row(const struct pass *p)
+{
+	return has(p, QKV_W) || p->by_heads;
+}
+
+/* The same of their gradients: those of several maps are apart for these. */
+static inline int gradients_in_one_row(const struct pass *p)
+{
+	return has(p, QKV_W) || (p->by_heads && !(p->parts & ZR_PART_BEFORE));
+}
+
+/* Elements between the rows of gradients w.r.t. queries, and w.r.t. keys and values. */
+static inline int64_t dq_stride(const struct pass *p)
+{
+	return gradients_in_one_row(p) ? qkv_width(p) : p->H * p->D;
+}
+
 static inline int64_t dkv_stride(const struct pass *p)
 {
-	if (has(p, QKV_W))
-		return qkv_width(p);
-
-	return p->K * p->D;
+	return gradients_in_one_row(p) ? qkv_width(p) : p->K * p->D;
 }
 
 uint64_t cache_bytes(const struct pass *, int64_t tokens);
 uint64_t attention_bwd_work(const struct pass *, const struct block_saved *);
 int attention_forward(const struct pass *, const struct block_saved *, const struct block_work *);
-/* From the gradient w.r.t. the block's output to those w.r.t. queries, keys and values; from them
- * to what is added to that w.r.t. the block's input. */
+/* The branch's backward by its parts, the last one first. */
+int output_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 int attend_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+int sums_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 int before_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 
 /* ---- moe.c ---- */

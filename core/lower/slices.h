@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * slices.h - a use of a layer, slice by slice: what the files share that lower it.
+ */
+#ifndef ZR_CORE_LOWER_SLICES_H
+#define ZR_CORE_LOWER_SLICES_H
+
+#include "core/lower/layer_call.h"
+
+struct keys;
+struct zr_low_heads;
+
+/* The slices of one use. */
+struct zr_low_use {
+	struct zr_low_call call; /* of the slice that is computed */
+	const struct zr_slices *z;
+	const struct zr_layer_bytes *bytes; /* of a slice */
+	int parted;                         /* the layer's calls have parts */
+	struct zr_operand *leaf;            /* [n_units] gradient of a slice */
+	struct zr_operand *root;            /* [n_units] where the tree of a unit ends */
+	struct zr_operand *waiting;         /* [n_units] nodes without their sibling so far */
+	struct zr_operand *given;           /* [n_units] those of `leaf` that a call gives */
+	/* Behind what the slices saved, to the end: keys, ascending; by heads, for all slices of a
+	 * share of the heads what attention reads, what it gives, and, for this rank's slices of
+	 * all heads, what it gives; what it keeps. */
+	struct zr_operand behind;
+	const struct keys *keys; /* lower_slices.c's; lower_heads.c's */
+	const struct zr_low_heads *heads;
+};
+
+/* ---- lower_trees.c ---- */
+
+/* How many nodes of a tree of n leaves may wait for their sibling. */
+int32_t zr_low_levels(int32_t n);
+
+/* Leaf `leaf` of a tree of n, in fp32, whose nodes are rounded to dtype. waiting: of as many levels
+ * as there are. */
+void zr_low_add_leaf(struct zr_lowering *l, int32_t leaf, int32_t n, int32_t dtype,
+		     struct zr_operand from, struct zr_operand sum, struct zr_operand waiting);
+
+/* n leaves, one behind the other, are a tree; of one, it is copied, or added. */
+void zr_low_add_tree(struct zr_lowering *l, int32_t n, int32_t dtype, int stores,
+		     struct zr_operand from, struct zr_operand sum);
+
+/* Nothing is in `to` that a sum would notice. */
+void zr_low_clear(struct zr_lowering *l, struct zr_operand to);
+
+/* The trees of a backward's units: begin, grow by the leaf that a call gave, and end. */
+void zr_low_begin_trees(struct zr_lowering *l, struct zr_low_use *s);
+void zr_low_grow_trees(struct zr_lowering *l, const struct zr_low_use *s, int32_t leaf);
+void zr_low_end_trees(struct zr_lowering *l, const struct zr_low_use *s);
+
+/* Calls the layer for a leaf of this rank, whose gradients join their trees. */
+void zr_low_call_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf);
+
+/* The slice of a leaf of this rank. */
+static inline int32_t zr_low_leaf(const struct zr_low_use *s, int32_t leaf)
+{
+	return zr_slice_of_leaf(s->z, s->z->rank * s->z->here + leaf);
+}
+
+/* ---- lower_slices.c, lower_heads.c ---- */
+
+/* Rows of all ranks of the sequence, `slice` bytes each slice: to its order or, `back`, from it. */
+void zr_low_arrange(struct zr_lowering *l, const struct zr_low_use *s, int back, uint64_t slice,
+		    struct zr_operand from, struct zr_operand to);
+
+/* Of the leaves of a tree of n slices: what the queries of each gave to all keys, by a call that
+ * `attend` makes. one: bytes of a slice's. Returns their sum. */
+struct zr_operand
+zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n, uint64_t one,
+		void (*attend)(struct zr_lowering *, struct zr_low_use *, int32_t leaf));
+
+/* The forward and the backward of a layer whose attention is divided by heads. */
+void zr_low_heads_forward(struct zr_lowering *l, struct zr_low_use *s);
+void zr_low_heads_backward(struct zr_lowering *l, struct zr_low_use *s);
+
+#endif
