@@ -27,6 +27,12 @@ proof: all
 	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/proof.sh record '$(DIR)'
 .PHONY: proof
 
+# Trainings of sequences that ranks share, drawn at random; RUNS, SEED: see sweep_slices.sh.
+EXTRA_DIST += %D%/sweep_slices.sh
+sweep-slices: all tests/doubles/shuffled tests/doubles/cards.la
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/sweep_slices.sh | $(fails_with_a_test)
+.PHONY: sweep-slices
+
 include tests/lib/local.mk
 include tests/doubles/local.mk
 include tests/faults/local.mk

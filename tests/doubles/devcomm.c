@@ -27,6 +27,7 @@ static const struct zr_host *host;
 static const struct zr_boot_v1 *real_boot;
 static struct zr_inst *boot_inst, *dev_inst;
 static const struct zr_device_v1 *dev;
+static int32_t made[ZR_GROUP_CROSS + 1]; /* ranks of groups that were made */
 
 static struct pending {
 	zr_ticket ticket; /* of the real one */
@@ -68,9 +69,17 @@ static const void *inner_get(const struct zr_host *h, const char *iface, struct 
 
 static int64_t ranks_of(const struct zr_comm_op *op)
 {
-	return op->group == ZR_GROUP_WORLD ? host->world :
-	       op->group == ZR_GROUP_NODE  ? host->local_world :
-					     1;
+	if (op->group == ZR_GROUP_WORLD)
+		return host->world;
+	if (op->group == ZR_GROUP_NODE)
+		return host->local_world;
+	return made[op->group] ? made[op->group] : 1;
+}
+
+static int group(struct zr_inst *inst, int32_t number, const int32_t *ranks, int32_t n)
+{
+	made[number] = n;
+	return real_vtbl->group(inst, number, ranks, n);
 }
 
 static uint64_t width(int32_t dtype)
@@ -179,7 +188,8 @@ __attribute__((constructor)) static void wrap(void)
 				    .test = test,
 				    .wait = wait,
 				    .abort = real_vtbl->abort,
-				    .bytes_sent = real_vtbl->bytes_sent };
+				    .bytes_sent = real_vtbl->bytes_sent,
+				    .group = group };
 	desc.id = "devcomm";
 	desc.ifaces = ifaces;
 	desc.create = create;

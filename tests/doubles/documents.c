@@ -4,7 +4,8 @@
  * and the place of each token, built and run by tests/system/documents.sh. The first third of a
  * document is no target, every fourth document counts half. DEFECT in the environment breaks one of
  * the arrays; with MASKED every other sequence, and all of each third step, has no target; if that
- * is `all`, none has.
+ * is `all`, none has. With EDGES=n documents of one token lie on both sides of each nth token, and
+ * the second and third quarter of a sequence have no target.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,18 +57,39 @@ static int is_masked(const struct zr_batch *b, int64_t slot, int64_t s)
 	return masked && (all || n % 2 || b->step % 3 == 2);
 }
 
+/* How many tokens the n-th document has, which starts at token `start`. */
+static int64_t tokens_of(uint64_t key, int64_t n, int64_t start)
+{
+	const char *edges = getenv("EDGES");
+	const int64_t apart = edges ? atol(edges) : 0;
+
+	if (!apart)
+		return 1 + (int64_t)(draw(key, (uint64_t)n) % 12);
+	return start % apart == 1 ? apart - 2 : 1;
+}
+
+static int is_learned(const struct zr_batch *b, int64_t slot, int64_t s, int64_t t, int64_t start,
+		      int64_t tokens)
+{
+	if (is_masked(b, slot, s))
+		return 0;
+	if (getenv("EDGES"))
+		return t < b->length / 4 || t >= b->length - b->length / 4;
+	return (t - start) * 3 >= tokens;
+}
+
 /* Writes one sequence where b has arrays; returns the sum of its weights. */
 static double write(const struct zr_batch *b, int64_t slot, int64_t s)
 {
 	uint64_t key = draw(b->seed, (uint64_t)sequence(b, slot, s));
 	double sum = 0;
 	for (int64_t t = 0, start = 0, n = 0; t < b->length; t++) {
-		int64_t tokens = 1 + (int64_t)(draw(key, (uint64_t)n) % 12);
+		int64_t tokens = tokens_of(key, n, start);
 		if (t == start + tokens) {
 			start = t;
-			tokens = 1 + (int64_t)(draw(key, (uint64_t)++n) % 12);
+			tokens = tokens_of(key, ++n, start);
 		}
-		int learned = (t - start) * 3 >= tokens && !is_masked(b, slot, s);
+		int learned = is_learned(b, slot, s, t, start, tokens);
 		double weight = !learned ? 0 : n % 4 ? 1 : 0.5;
 		sum += weight;
 		if (!b->inputs)

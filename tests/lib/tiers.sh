@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A small training for each combination of what may lie where, and its digest. For the scripts that source it, after tap.sh.
+# It learns what the options `data` say: a text.
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 mkdir "$scratch/disk"
+data=(-o data.path="$scratch/text")
 
 # Prints "precision master optimizer gradient parameters stage world activation pieces buffers threads" for each run. The
 # last three are combined with all others only for the pairwise choice. WORLDS: numbers of ranks.
@@ -54,7 +56,7 @@ digest() {
 	case $stage in stage3 | hpz | mics) options+=" -o zero.persistence_threshold=0" ;; esac
 	shift 11
 	rm -rf "${scratch:?}/run"
-	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
+	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/lib/matrix.ini" "${data[@]}" -o run.dir="$scratch/run" \
 		-o train.train_batch_size=6 -o train.eval_every=0 -o model.layers=3 -o precision.plugin="$precision" -o activation.plugin="$act" \
 		-o zero.plugin="$stage" -o device.threads="$threads" $options "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
 	tail -n 1 "$scratch/out"

@@ -4,6 +4,7 @@
 # I2: in random configurations rank 0 allocates, to the byte, what `zeroth plan` says beforehand. LEDGER_SEED chooses them,
 # LEDGER_RUNS and LEDGER_MIXTURES how many.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/bytes.sh" || exit 99
 cd "$scratch" || exit 99
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
 mkdir disk
@@ -43,21 +44,6 @@ choose() {
 	fi
 	one_of yes no; [ $stage != 3 ] || set -- "$@" -o zero.overlap_comm="$choice"
 	options=("$@")
-}
-
-# Bytes on the device, on the host and on disk, from JSON without spaces.
-planned_bytes() { # planned_bytes < plan
-	tr -d ' \n' | grep -oE '"(total|held_by_plugins)":\{[^}]*' | tr '{,' '\n\n' | awk -F: '
-		NF == 2 && $2 == "" { part = $1; next }
-		part == "\"total\"" { bytes[$1] = $2 }
-		part != "\"total\"" { bytes["\"host\""] += $2 }
-		END { print bytes["\"device\""] + 0, bytes["\"host\""] + 0, bytes["\"disk\""] + 0 }'
-}
-taken_bytes() { # taken_bytes < summary
-	tr -d ' \n' | grep -oE '"(device|host|disk)":\{"[a-z]|"peak":[0-9]+' | awk -F: '
-		$1 != "\"peak\"" { tier = $1; next }
-		{ bytes[tier] += $2 }
-		END { print bytes["\"device\""] + 0, bytes["\"host\""] + 0, bytes["\"disk\""] + 0 }'
 }
 
 run_chosen() { # run_chosen INI
