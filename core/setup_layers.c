@@ -13,8 +13,8 @@ static uint64_t apart(uint64_t bytes)
 	return zr_up(bytes, 64);
 }
 
-/* Behind what its slices saved: keys; or by heads what attention reads and gives of some heads, what
- * it gives of all, and what it keeps. */
+/* Behind what its slices saved: keys; or by heads what attention reads and gives of some heads,
+ * what it gives of all, and what it keeps. */
 static uint64_t kept_behind(const struct zr_slices *z, const struct zr_layer_bytes *one)
 {
 	const uint64_t n = (uint64_t)z->here;

@@ -44,6 +44,16 @@ static struct zr_operand part_of(struct zr_operand all, int64_t i, uint64_t byte
 
 /* ---- rows and heads ---- */
 
+void zr_low_arrange(struct zr_lowering *l, const struct zr_low_use *s, int back, uint64_t slice,
+		    struct zr_operand from, struct zr_operand to)
+{
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_ARRANGE,
+					  .number = back,
+					  .block = (int64_t)slice / s->z->rows });
+	zr_low_operand(l, ZR_O_ARRANGE_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_ARRANGE_TO, to, ZR_WRITES);
+}
+
 static void regroup(struct zr_lowering *l, const struct zr_low_use *s, int attended, int back,
 		    struct zr_operand from, struct zr_operand to)
 {

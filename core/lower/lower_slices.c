@@ -34,16 +34,6 @@ static struct keys find_keys(const struct zr_low_use *s)
 	return (struct keys){ own, own, zr_none() };
 }
 
-void zr_low_arrange(struct zr_lowering *l, const struct zr_low_use *s, int back, uint64_t slice,
-		    struct zr_operand from, struct zr_operand to)
-{
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_ARRANGE,
-					  .number = back,
-					  .block = (int64_t)slice / s->z->rows });
-	zr_low_operand(l, ZR_O_ARRANGE_FROM, from, ZR_READS);
-	zr_low_operand(l, ZR_O_ARRANGE_TO, to, ZR_WRITES);
-}
-
 /* Keys and values of the whole sequence. */
 static void gather_keys(struct zr_lowering *l, const struct zr_low_use *s, struct keys *k)
 {
@@ -75,32 +65,6 @@ static struct zr_operand exchange_sums(struct zr_lowering *l, const struct zr_lo
 	struct zr_operand own = zr_low_buffer(l, ZR_R_WORK, sums.bytes / (uint64_t)ranks, 64);
 	zr_low_add_tree(l, ranks, ZR_F32, 1, came, own);
 	return own;
-}
-
-struct zr_operand
-zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n, uint64_t one,
-		void (*attend)(struct zr_lowering *, struct zr_low_use *, int32_t))
-{
-	const int32_t levels = zr_low_levels(n), first = n == s->z->n ? 0 : s->z->rank * n;
-	const uint64_t bytes = one * (uint64_t)s->z->n;
-	struct zr_operand sums = zr_low_buffer(l, ZR_R_WORK, bytes, 64), leaf = sums;
-	struct zr_operand waiting = zr_none();
-	if (levels) {
-		leaf = zr_low_buffer(l, ZR_R_WORK, bytes, 64);
-		waiting = zr_low_buffer(l, ZR_R_WORK, bytes * (uint64_t)levels, 64);
-	}
-
-	for (int32_t i = 0; i < n; i++) {
-		/* queries give nothing to keys behind them */
-		const uint64_t end = one * (uint64_t)(zr_slice_of_leaf(s->z, first + i) + 1);
-		zr_low_clear(l, zr_operand_part(leaf, end, bytes - end));
-		s->call.key_sums = zr_operand_part(leaf, 0, end);
-		attend(l, s, i);
-		if (levels)
-			zr_low_add_leaf(l, i, n, ZR_F32, leaf, sums, waiting);
-	}
-
-	return sums;
 }
 
 /* ---- passes ---- */

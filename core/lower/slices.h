@@ -53,23 +53,23 @@ void zr_low_end_trees(struct zr_lowering *l, const struct zr_low_use *s);
 /* Calls the layer for a leaf of this rank, whose gradients join their trees. */
 void zr_low_call_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf);
 
+/* Of the leaves of a tree of n slices: what the queries of each gave to all keys, by a call that
+ * `attend` makes. one: bytes of a slice's. Returns their sum. */
+typedef void zr_low_attend(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf);
+struct zr_operand zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n,
+				  uint64_t one, zr_low_attend *attend);
+
 /* The slice of a leaf of this rank. */
 static inline int32_t zr_low_leaf(const struct zr_low_use *s, int32_t leaf)
 {
 	return zr_slice_of_leaf(s->z, s->z->rank * s->z->here + leaf);
 }
 
-/* ---- lower_slices.c, lower_heads.c ---- */
+/* ---- lower_heads.c ---- */
 
 /* Rows of all ranks of the sequence, `slice` bytes each slice: to its order or, `back`, from it. */
 void zr_low_arrange(struct zr_lowering *l, const struct zr_low_use *s, int back, uint64_t slice,
 		    struct zr_operand from, struct zr_operand to);
-
-/* Of the leaves of a tree of n slices: what the queries of each gave to all keys, by a call that
- * `attend` makes. one: bytes of a slice's. Returns their sum. */
-struct zr_operand
-zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n, uint64_t one,
-		void (*attend)(struct zr_lowering *, struct zr_low_use *, int32_t leaf));
 
 /* The forward and the backward of a layer whose attention is divided by heads. */
 void zr_low_heads_forward(struct zr_lowering *l, struct zr_low_use *s);

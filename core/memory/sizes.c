@@ -247,9 +247,9 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 			       "gradient_part_size: it does "
 			       "nothing here: it is for an embedding or output projection of more "
-			       "elements, needs [offload.gradient] and a device that computes rows "
-			       "of a gradient, and is not for reduction = local nor slices; take it "
-			       "out");
+			       "elements, needs [offload.gradient] and a device that computes "
+			       "rows of a gradient, and is not for reduction = local nor slices; "
+			       "take it out");
 }
 
 static int check_device_sums(const struct zr_setup *s, const struct zr_plan *p,

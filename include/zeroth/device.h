@@ -140,12 +140,12 @@ struct zr_op_layernorm_bwd {
  * window (Beltagy et al. 2020), and tiles in which no query attends to a key are not computed; a
  * window of `length` or more has the bits of 0. With softcap > 0 a score s = scale q.k becomes
  * softcap * tanh(s / softcap) before it is masked (Gemma 2, 2024).
- * With first > 0 queries before `first` are not computed: q, out and lse, and in a backward dout and
- * dq, have only rows [first, length) of each batch entry, row `first` at their start. The others
- * have the bits of the whole, in dq but for the signs of zeros. What a backward gives to keys is of
- * the queries that are computed; a key that none of them attends to gets 0.
- * A head of a part of the heads is head first_head + h of all_heads, and row i one of drop_rows, for
- * dropout: element ((b*all_heads+first_head+h)*drop_rows+i)*drop_rows+j. all_heads 0: heads;
+ * With first > 0 queries before `first` are not computed: q, out and lse, and in a backward dout
+ * and dq, have only rows [first, length) of each batch entry, row `first` at their start. They have
+ * the bits of the whole, in dq but for the signs of zeros. What a backward gives to keys is of the
+ * queries that are computed; a key that none of them attends to gets 0.
+ * A head of a part of the heads is head first_head + h of all_heads, and row i one of drop_rows,
+ * for dropout: element ((b*all_heads+first_head+h)*drop_rows+i)*drop_rows+j. all_heads 0: heads;
  * drop_rows 0: length.
  * A forward with `max_scores` raises element h to the largest scale q.k, before a soft cap, of a
  * query of head h that is computed and a key that it attends to, where that is more than what is

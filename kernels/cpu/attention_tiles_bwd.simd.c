@@ -215,8 +215,8 @@ static void backward_keys(const struct tiles *x, int64_t q0, int64_t n, int64_t 
 	finish(x->queue);
 }
 
-/* -lse / ln 2 and delta of the tile's n queries but the first `skip` into max and sum; around, where
- * P is 0, -infinity and 0. delta also out. */
+/* -lse / ln 2 and delta of the tile's n queries but the first `skip` into max and sum; around,
+ * where P is 0, -infinity and 0. delta also out. */
 static void load_delta(const struct tiles *x, const struct zr_op_attention_bwd *op, int64_t q0,
 		       int64_t skip, int64_t n, float *delta)
 {

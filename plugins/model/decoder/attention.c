@@ -177,8 +177,8 @@ static int norm_source(const struct pass *p, const struct block_saved *s,
 
 /* ---- forward ---- */
 
-/* Queries that have norms are kept as they were before, so attention itself makes them, where it has
- * all heads of these rows. */
+/* Queries that have norms are kept as they were before, so attention itself makes them, where it
+ * has all heads of these rows. */
 static int makes_queries(const struct pass *p)
 {
 	return has(p, Q_NORM_W) && !p->by_heads;

@@ -20,7 +20,7 @@ static void take(const struct problem *x, void *to, int64_t r, const struct prob
 	       (const char *)of + (size_t)(s * stride + from) * p->elem, (size_t)n * x->elem);
 }
 
-/* Queries [first, length) of p and keys [0, length). Rows that an operation must not read are NaN. */
+/* Queries [first, length) of p and keys [0, length). Rows that nothing may read are NaN. */
 static struct problem slice_of(const struct problem *p, int64_t first, int64_t length)
 {
 	const int64_t shape[5] = { p->B, length, p->H, p->G, p->D }, n = length - first;

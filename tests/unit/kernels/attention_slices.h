@@ -9,8 +9,8 @@
 #include "attention_case.h"
 
 /* Slices of a sequence that end at `ends`, the last one at its length, have the bits of the whole
- * forward and of its dq, but for the signs of zeros. The gradients of k and v that key_sums gets are
- * those that dk and dv get, not rounded; over all slices they sum to those of the whole. */
+ * forward and of its dq, but for the signs of zeros. The gradients of k and v that key_sums gets
+ * are those that dk and dv get, not rounded; over all slices they sum to those of the whole. */
 void assert_slices(const struct variant *v, struct problem *p, const int64_t *ends, int n);
 
 /* The same of slices around one query, tiles' ends and the last query. */
