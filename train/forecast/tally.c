@@ -139,11 +139,18 @@ static int work_of_embedding_bwd(const struct zr_ops *ops, const struct zr_op_em
 	return elements(ops, "embedding_bwd", op->dtype, (double)(op->batch * op->length) * c, 2);
 }
 
-/* The share of the causal triangle that a window leaves. */
-static double window_share(const struct zr_op_attention *op)
+/* Keys of the first t queries of a causal triangle, or of what a window leaves of it. */
+static double keys_of(double t, double window)
+{
+	const double w = window > 0 && window < t ? window : t;
+	return w * t - w * w / 2;
+}
+
+/* The share of the triangle that is computed. */
+static double computed_share(const struct zr_op_attention *op)
 {
 	const double t = (double)op->length, w = (double)op->window;
-	return w > 0 && w < t ? (w * t - w * w / 2) / (t * t / 2) : 1;
+	return (keys_of(t, w) - keys_of((double)op->first, w)) / (t * t / 2);
 }
 
 static int attention_of(struct zr_tally *t, const struct zr_op_attention *op, const char *name,
@@ -151,7 +158,7 @@ static int attention_of(struct zr_tally *t, const struct zr_op_attention *op, co
 {
 	const double len = (double)op->length, d = (double)op->head_dim;
 	const double flops =
-		each * len * len * d * (double)(op->batch * op->heads) * window_share(op);
+		each * len * len * d * (double)(op->batch * op->heads) * computed_share(op);
 	char full[ZR_RATE_NAME];
 
 	snprintf(full, sizeof full, "%s.%s", name, type_name(op->dtype));

@@ -223,6 +223,12 @@ static void test_window(void **state)
 	op.window = 32;
 	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
 	assert_float_equal(t.flops, 2 * 64 * 64 * 16 * 1.75, 1e-6);
+	op.first = 32; /* each of these queries has a whole window */
+	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.flops, 2 * 64 * 64 * 16 * 2.25, 1e-6);
+	op.window = 0;
+	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.flops, 2 * 64 * 64 * 16 * 3.0, 1e-6);
 	zr_rates_free(&r);
 }
 
