@@ -35,8 +35,7 @@ for target in $targets; do
 done | tee "$work/table"
 
 # Kernels that may have a stack, each a part of its name, bytes at most, and why.
-may='dkv_kernel<float,64> 400 heads wider than 128 in fp32
-adamw8<float> 8 one register on sm_90
+may='adamw8<float> 8 one register on sm_90
 forward_kernel<f16,96,true,true> 8 the same, where the largest scores are wanted
 forward_kernel<bf16,96,true,true> 8 the same
 bias_part_kernel 16 the four sums of a thread, once, on sm_100'

@@ -18,6 +18,7 @@ kernel_headers = \
 	%D%/cpu/attention_blocks.h \
 	%D%/cpu/attention_few.h \
 	%D%/cpu/attention_pairs.h \
+	%D%/cpu/attention_places.h \
 	%D%/cpu/attention_simd.h \
 	%D%/cpu/attention_tiles.h \
 	%D%/cpu/attention_tiles_simd.h \

@@ -20,6 +20,7 @@
  *
  * Scratch: a row of D. Sums of a part: a row of dk and one of dv per key.
  */
+#include "attention_places.h"
 #include "raise.h"
 #include "scalar.h"
 #include "table.h"

@@ -7,6 +7,7 @@
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 
+#include "attention_places.h"
 #include "raise.h"
 #include "simd.h"
 #include "table.h"

@@ -41,26 +41,6 @@ static inline int64_t zr_document(const struct zr_op_attention *o, int64_t b, in
 	return end - t;
 }
 
-/* The generator's element of query i and key 0, which the following keys' elements follow. */
-static inline uint64_t zr_drop_element(const struct zr_op_attention *o, int64_t b, int64_t h,
-				       int64_t i)
-{
-	const int64_t heads = o->all_heads ? o->all_heads : o->heads;
-	const int64_t rows = o->drop_rows ? o->drop_rows : o->length;
-
-	return ((uint64_t)(b * heads + o->first_head + h) * (uint64_t)rows + (uint64_t)i) *
-	       (uint64_t)rows;
-}
-
-/* The first element of key j and key-value head g in key_sums: of k's gradient, or of v's. */
-static inline int64_t zr_key_sums_at(const struct zr_op_attention *o, int64_t b, int64_t j,
-				     int64_t g, int of_v)
-{
-	const int64_t row = 2 * (b * o->length + j) + of_v;
-
-	return (row * o->kv_heads + g) * o->head_dim;
-}
-
 /* Position of row r = b*T+t. */
 static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t length)
 {

@@ -31,12 +31,12 @@ ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const heads &from,
 		    int64_t h, int64_t t0)
 {
 	const int width = (int)o.head_dim;
+	const int64_t start = QUERY ? query_of(o, from, b, t0, h) : row_of(o, from, b, t0, h);
 	for (int i = (int)threadIdx.x; i < ROWS * width; i += THREADS) {
 		int r = i / width, d = i % width;
 		bool inside = t0 + r < o.length && (!QUERY || t0 + r >= o.first);
-		int64_t at = QUERY ? query_of(o, from, b, t0 + r, h) :
-				     row_of(o, from, b, t0 + r, h);
-		to.at(r, d) = inside ? zr_widen(((const T *)from.x)[at + d]) : 0;
+		int64_t at = start + r * from.stride + d;
+		to.at(r, d) = inside ? zr_widen(((const T *)from.x)[at]) : 0;
 	}
 }
 
@@ -66,6 +66,22 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int
 	for (int m = 0; m < MOST; m++)
 		if (part + m * SHARE < width)
 			zr_narrow(acc[m] * x, &to[part + m * SHARE]);
+}
+
+/* The same at element `from` of `sums`, if there are any, else at element `at` of to. */
+template <class T, int MOST>
+ZR_DEVICE void store_key(float *sums, int64_t from, T *to, int64_t at, const float (&acc)[MOST],
+			 float x, int part, int width)
+{
+#pragma unroll
+	for (int m = 0; m < MOST; m++)
+		if (part + m * SHARE < width) {
+			const float y = acc[m] * x;
+			if (sums)
+				sums[from + part + m * SHARE] = y;
+			else
+				zr_narrow(y, &to[at + part + m * SHARE]);
+		}
 }
 
 /* s_ij of scale q_i.k_j */
@@ -184,7 +200,7 @@ struct pair {
 ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i,
 			  int first, int64_t j, float qk, float dov, float lse, float delta)
 {
-	if (j < first || j > i || i >= o.length)
+	if (j < first || j > i || i < o.first || i >= o.length)
 		return pair{ 0, 0 };
 	float s = score(o, qk), x = s - lse, p = zr_exp(x > 0 ? 0 : x), m = keep(o, b, h, i, j);
 	float ds = p * (m * dov - delta);
@@ -204,15 +220,15 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD };
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
 		      g = h / (o.heads / o.kv_heads);
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row,
-		      n = (b * o.heads + h) * o.length + i;
-	const float lse = i < o.length ? o.lse[n] : 0,
-		    delta = i < o.length ? ((const float *)op.work)[n] : 0;
+	const int64_t i0 = o.first / ROWS * ROWS + (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS,
+		      i = i0 + row, n = lse_of(o, b, h, i);
+	const bool there = i >= o.first && i < o.length;
+	const float lse = there ? o.lse[n] : 0, delta = there ? ((const float *)op.work)[n] : 0;
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 };
 
-	load<T>(o, q, as_q(o, o.q), b, h, i0);
-	load<T>(o, dout, as_out(o, op.dout), b, h, i0);
+	load<T, true>(o, q, as_q(o, o.q), b, h, i0);
+	load<T, true>(o, dout, as_out(o, op.dout), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		__syncthreads();
 		load<T>(o, k, as_k(o, o.k), b, g, j0);
@@ -229,8 +245,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		for (int j = 0; j < ROWS; j++)
 			add_row(acc, ds.at(row, j), k, j, part, width);
 	}
-	if (i < o.length)
-		store_row((T *)op.dq + row_of(o, as_q(o, op.dq), b, i, h), acc, o.scale, part,
+	if (there)
+		store_row((T *)op.dq + query_of(o, as_q(o, op.dq), b, i, h), acc, o.scale, part,
 			  width);
 }
 
@@ -249,23 +265,25 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		   mp = { ds.x + ROWS * PAD, PAD };
 	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads,
 		      g = blockIdx.y % o.kv_heads;
-	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + row;
+	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + row,
+		      from = first_tile_of_queries(o, (int)j0, ROWS);
 	float dk[MOST] = { 0 }, dv[MOST] = { 0 };
 
 	load<T>(o, k, as_k(o, o.k), b, g, j0);
 	load<T>(o, v, as_v(o, o.v), b, g, j0);
 	for (int64_t h = g * share; h < (g + 1) * share; h++)
-		for (int64_t i0 = j0; i0 < o.length && first_key(o, b, i0) < j0 + ROWS;
+		for (int64_t i0 = from; i0 < o.length && first_key(o, b, i0) < j0 + ROWS;
 		     i0 += ROWS) {
 			__syncthreads();
-			load<T>(o, q, as_q(o, o.q), b, h, i0);
-			load<T>(o, dout, as_out(o, op.dout), b, h, i0);
+			load<T, true>(o, q, as_q(o, o.q), b, h, i0);
+			load<T, true>(o, dout, as_out(o, op.dout), b, h, i0);
 			__syncthreads();
 			for (int m = 0; m < EACH; m++) {
 				int at = part + m * SHARE;
-				int64_t i = i0 + at, n = (b * o.heads + h) * o.length + i;
-				float lse = i < o.length ? o.lse[n] : 0,
-				      delta = i < o.length ? ((const float *)op.work)[n] : 0;
+				int64_t i = i0 + at, n = lse_of(o, b, h, i);
+				bool there = i >= o.first && i < o.length;
+				float lse = there ? o.lse[n] : 0,
+				      delta = there ? ((const float *)op.work)[n] : 0;
 				pair x = grad_score(o, b, h, i, first_key(o, b, i), j,
 						    dot(q, at, k, row, width),
 						    dot(dout, at, v, row, width), lse, delta);
@@ -280,8 +298,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		}
 	if (j >= o.length)
 		return;
-	store_row((T *)op.dk + row_of(o, as_k(o, op.dk), b, j, g), dk, o.scale, part, width);
-	store_row((T *)op.dv + row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
+	store_key(o.key_sums, zr_key_sums_at(&o, b, j, g, 0), (T *)op.dk,
+		  row_of(o, as_k(o, op.dk), b, j, g), dk, o.scale, part, width);
+	store_key(o.key_sums, zr_key_sums_at(&o, b, j, g, 1), (T *)op.dv,
+		  row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
 }
 
 /* delta = dout . out: eight threads take a row, WIDE elements each at a time; the heads of a token
@@ -298,9 +318,9 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 {
 	const struct zr_op_attention &o = op.fwd;
 	const int64_t n = ((int64_t)blockIdx.x * ZR_THREADS + threadIdx.x) / DELTA_SHARE,
-		      h = n % o.heads, t = n / o.heads % o.length, b = n / o.heads / o.length;
-	const bool inside = b < o.batch;
-	const int64_t at = inside ? row_of(o, as_out(o, o.out), b, t, h) : 0;
+		      queries = o.length - o.first, h = n % o.heads, row = n / o.heads;
+	const bool inside = row < o.batch * queries;
+	const int64_t at = inside ? row * o.out_stride + h * o.head_dim : 0;
 	const int part = (int)threadIdx.x % DELTA_SHARE;
 	float sum = 0;
 
@@ -315,7 +335,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	for (int mask = DELTA_SHARE / 2; mask > 0; mask /= 2)
 		sum += __shfl_xor_sync(ZR_FULL_WARP, sum, mask, ZR_WARP);
 	if (inside && part == 0)
-		((float *)op.work)[(b * o.heads + h) * o.length + t] = sum;
+		((float *)op.work)[(row / queries * o.heads + h) * queries + row % queries] = sum;
 }
 
 /* ---- launches -------------------------------------------------------------------- */
@@ -325,9 +345,10 @@ static size_t shared_bytes(const struct zr_op_attention *o, int tiles, int score
 	return (size_t)(tiles * ROWS * (o->head_dim + 1) + scores * ROWS * PAD) * sizeof(float);
 }
 
-static dim3 grid_of(const struct zr_op_attention *o, int64_t heads)
+/* Of tiles of rows [first, length). */
+static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int64_t first)
 {
-	return dim3((unsigned)(zr_ceil_div(o->length, ROWS) - o->first / ROWS),
+	return dim3((unsigned)(zr_ceil_div(o->length, ROWS) - first / ROWS),
 		    (unsigned)(o->batch * heads));
 }
 
@@ -337,7 +358,8 @@ static cudaError_t launch_forward(const struct zr_op_attention *o, cudaStream_t 
 	auto kernel = o->head_dim <= 64  ? forward_kernel<T, 64 / SHARE> :
 		      o->head_dim <= 128 ? forward_kernel<T, 128 / SHARE> :
 					   forward_kernel<T, 256 / SHARE>;
-	return zr_launch(kernel, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 3, 1), s, *o);
+	return zr_launch(kernel, grid_of(o, o->heads, o->first), dim3(THREADS),
+			 shared_bytes(o, 3, 1), s, *o);
 }
 
 cudaError_t zr_cuda_attention(const struct zr_op_attention *o, cudaStream_t s)
@@ -355,11 +377,12 @@ static cudaError_t launch_backward(const struct zr_op_attention_bwd *op, cudaStr
 	auto dkv = o->head_dim <= 64  ? dkv_kernel<T, 64 / SHARE> :
 		   o->head_dim <= 128 ? dkv_kernel<T, 128 / SHARE> :
 					dkv_kernel<T, 256 / SHARE>;
-	cudaError_t e =
-		zr_launch(dq, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 4, 1), s, *op);
-	return e != cudaSuccess ? e :
-				  zr_launch(dkv, grid_of(o, o->kv_heads), dim3(THREADS),
-					    shared_bytes(o, 4, 2), s, *op);
+	cudaError_t e = zr_launch(dq, grid_of(o, o->heads, o->first), dim3(THREADS),
+				  shared_bytes(o, 4, 1), s, *op);
+	if (e != cudaSuccess)
+		return e;
+	return zr_launch(dkv, grid_of(o, o->kv_heads, 0), dim3(THREADS), shared_bytes(o, 4, 2), s,
+			 *op);
 }
 
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *op, cudaStream_t s)
@@ -374,7 +397,8 @@ static cudaError_t launch_delta(const struct zr_op_attention_bwd *op, cudaStream
 	const struct zr_op_attention *o = &op->fwd;
 	const int whole = o->head_dim % WIDE == 0 && o->out_stride % WIDE == 0 &&
 			  (uintptr_t)op->dout % 16 == 0 && (uintptr_t)o->out % 16 == 0;
-	const int64_t threads = o->batch * o->heads * o->length * DELTA_SHARE;
+	const int64_t rows = o->batch * (o->length - o->first);
+	const int64_t threads = rows * o->heads * DELTA_SHARE;
 	return zr_launch(whole ? delta_kernel<T, WIDE> : delta_kernel<T, 1>,
 			 dim3((unsigned)zr_ceil_div(threads, ZR_THREADS)), dim3(ZR_THREADS), 0, s,
 			 *op);

@@ -9,6 +9,8 @@
 
 #include "kernel.h"
 
+#include "../cpu/attention_places.h"
+
 /* A tensor of q, k, v or out, or its gradient: rows are `stride` elements apart, heads `head`. */
 struct heads {
 	const void *x;
@@ -48,7 +50,7 @@ ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, const heads &x, int64_
 	return (b * o.length + t) * x.stride + h * x.head;
 }
 
-/* The same of query t of the forward, and its place in lse. */
+/* The same of query t, and its place in lse and delta. */
 ZR_DEVICE int64_t query_of(const struct zr_op_attention &o, const heads &x, int64_t b, int64_t t,
 			   int64_t h)
 {
@@ -64,8 +66,7 @@ ZR_DEVICE int64_t lse_of(const struct zr_op_attention &o, int64_t b, int64_t h, 
 ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i,
 			   int64_t j)
 {
-	uint64_t n = (uint64_t)o.length;
-	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
+	return zr_drop_element(&o, b, h, i) + (uint64_t)j;
 }
 
 /* The first key that query i attends to: of its window and its document, which begins at key
@@ -81,6 +82,13 @@ ZR_DEVICE int first_since(const struct zr_op_attention &o, int start, int i)
 ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
 {
 	return first_since(o, o.starts && i < o.length ? o.starts[b * o.length + i] : 0, (int)i);
+}
+
+/* The first query, in tiles of n, of those that keys from j0 on may be seen by. */
+ZR_DEVICE int first_tile_of_queries(const struct zr_op_attention &o, int j0, int n)
+{
+	const int from = o.first / n * n;
+	return from > j0 ? from : j0;
 }
 
 /* Of rows of which some have not seen a key yet: their largest score is -infinity, to which there

@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			if (masked)
 				mask_keys(o, b, mine + g, j0 + 2 * t, s);
 			bits[0] = kept<KEYS / 8>(o, element(o, b, h, mine + g, j0 + 2 * t),
-						 (uint64_t)o.length, 1);
+						 (uint64_t)zr_drop_rows(&o), 1);
 		}
 		soften<PLAIN>(x, s, scale, m, bits);
 		add_rows<T, D>(x.acc, s, v);
@@ -215,8 +215,9 @@ static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
 	constexpr int rows = ROWS * sixteens<PLAIN>();
 	constexpr size_t tiles = (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2;
-	return zr_launch(forward_kernel<T, D, PLAIN, LARGEST>, attention_grid(o, o->heads, rows),
-			 dim3(THREADS), tiles + (LARGEST ? THREADS * sizeof(float) : 0), s, *o);
+	return zr_launch(forward_kernel<T, D, PLAIN, LARGEST>,
+			 attention_grid(o, o->heads, o->first, rows), dim3(THREADS),
+			 tiles + (LARGEST ? THREADS * sizeof(float) : 0), s, *o);
 }
 
 template <class T, int D>

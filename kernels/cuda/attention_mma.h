@@ -204,6 +204,19 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by
 		x[n * 4] = zr_pair(acc[n][2 * half] * by, acc[n][2 * half + 1] * by, T());
 }
 
+/* The same in fp32. `to`: a multiple of 8 bytes. */
+template <int D>
+ZR_DEVICE void store_sums(float *to, const float (&acc)[D / 8][4], int half, float by)
+{
+	struct alignas(8) two {
+		float x[2];
+	};
+	two *x = (two *)(void *)to + threadIdx.x % 4;
+#pragma unroll
+	for (int n = 0; n < D / 8; n++)
+		x[n * 4] = two{ { acc[n][2 * half] * by, acc[n][2 * half + 1] * by } };
+}
+
 /* ---- scores ---------------------------------------------------------------------- */
 
 /* Number e of column block n of 16 rows r that is not seen(r, n, e) becomes -infinity. */
@@ -285,9 +298,11 @@ ZR_DEVICE float score_unit(const struct zr_op_attention &o)
 
 /* ---- launches -------------------------------------------------------------------- */
 
-static inline dim3 attention_grid(const struct zr_op_attention *o, int64_t heads, int rows)
+/* Of tiles of rows [first, length). */
+static inline dim3 attention_grid(const struct zr_op_attention *o, int64_t heads, int64_t first,
+				  int rows)
 {
-	return dim3((unsigned)(zr_ceil_div(o->length, rows) - o->first / rows),
+	return dim3((unsigned)(zr_ceil_div(o->length, rows) - first / rows),
 		    (unsigned)(o->batch * heads));
 }
 

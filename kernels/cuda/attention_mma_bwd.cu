@@ -33,8 +33,8 @@ template <int N> struct lefts {
 	{
 		return left{ lse[at] * LOG2E, delta[at] };
 	}
-	/* Starts to bring it for queries from i0 on; zeros past the last, whose q and dout are 0
-	 * too. */
+	/* Starts to bring it for queries from i0 on; zeros for those that are not there, whose q
+	 * and dout are 0 too. */
 	ZR_MEMBER void bring(const struct zr_op_attention_bwd &op, int64_t b, int64_t h, int i0)
 	{
 		const struct zr_op_attention &o = op.fwd;
@@ -45,7 +45,7 @@ template <int N> struct lefts {
 			const float *from = (at < N ? o.lse : (const float *)op.work) + n;
 			if (2 * N % THREADS == 0 || at < 2 * N)
 				zr_copy4(at < N ? &lse[at] : &delta[at - N], from + at % N,
-					 i0 + at % N < (int)o.length);
+					 i0 + at % N < (int)o.length && i0 + at % N >= o.first);
 		}
 	}
 };
@@ -90,7 +90,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
 	const auto [b, h, kv] = head_of_block(o);
-	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
+	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
+		  mine = i0 + warp * 16 * M;
 	const int length = (int)o.length, end = i0 + BLOCK < length ? i0 + BLOCK : length;
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
@@ -100,10 +101,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	carrier<D> pieces, keys, values;
 
 	rows.bring(op, b, h, i0);
-	pieces.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
-	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - i0);
-	pieces.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
-	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0);
+	pieces.start(as_q(o, o.q), query_of(o, as_q(o, o.q), b, i0, h));
+	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - i0, o.first - i0);
+	pieces.start(as_out(o, op.dout), query_of(o, as_out(o, op.dout), b, i0, h));
+	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - i0, o.first - i0);
 	keys.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, from, kv));
 	values.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, from, kv));
 	keys.template bring<KEYS>(tile_at<D>(room, 2 * BLOCK), length - from);
@@ -146,7 +147,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			add_scores<T>(dp, dout, v);
 			if constexpr (!PLAIN)
 				bits = kept<STEP / 8>(o, element(o, b, h, mine + g, j + 2 * t),
-						      (uint64_t)o.length, 1);
+						      (uint64_t)zr_drop_rows(&o), 1);
 			const auto of = [&](int r, int, int e) {
 				return rows.of(warp * 16 * M + r * 16 + g + e / 2 * 8);
 			};
@@ -161,20 +162,19 @@ static __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
 			const int row = mine + r * 16 + g + 8 * half;
-			if (row < length)
-				store_row<T, D>((T *)op.dq + row_of(o, as_q(o, op.dq), b, row, h),
+			if (row >= o.first && row < length)
+				store_row<T, D>((T *)op.dq + query_of(o, as_q(o, op.dq), b, row, h),
 						acc[r], half, o.scale);
 		}
 }
 
-/* The end of a walk in tiles of n queries, from query j0 on until none of a tile sees keys
- * [j0, j0 + block). */
-ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int j0, int block, int n)
+/* The end of a walk in tiles of n queries, from query i on until none of a tile sees keys before
+ * `behind`. */
+ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int i, int behind, int n)
 {
-	int i = j0;
 	if (!o.starts && !o.window)
-		return j0 + ((int)o.length - j0 + n - 1) / n * n;
-	while (i < o.length && first_key(o, b, i) < j0 + block)
+		return i + ((int)o.length - i + n - 1) / n * n;
+	while (i < o.length && first_key(o, b, i) < behind)
 		i += n;
 	return i;
 }
@@ -197,7 +197,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		  kv = (int)(blockIdx.y % heads);
 	const int first_h = kv * share, end_h = first_h + share;
 	const int j0 = (int)blockIdx.x * BLOCK, mine = j0 + warp * 16 * M, length = (int)o.length;
-	const int end = end_of_walk(o, b, j0, BLOCK, QUERIES);
+	const int from = first_tile_of_queries(o, j0, QUERIES),
+		  end = end_of_walk(o, b, from, j0 + BLOCK, QUERIES);
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	rows16<D, HELD> k[M], v[M];
 	float dk[M][D / 8][4] = { { { 0 } } }, dv[M][D / 8][4] = { { { 0 } } };
@@ -205,10 +206,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 	const auto bring = [&](int stage, int h, int i0) {
 		const tile<D> to = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
-		pieces.start(as_q(o, o.q), row_of(o, as_q(o, o.q), b, i0, h));
-		pieces.template bring<QUERIES>(to, length - i0);
-		pieces.start(as_out(o, op.dout), row_of(o, as_out(o, op.dout), b, i0, h));
-		pieces.template bring<QUERIES>(to.from(QUERIES), length - i0);
+		pieces.start(as_q(o, o.q), query_of(o, as_q(o, o.q), b, i0, h));
+		pieces.template bring<QUERIES>(to, length - i0, o.first - i0);
+		pieces.start(as_out(o, op.dout), query_of(o, as_out(o, op.dout), b, i0, h));
+		pieces.template bring<QUERIES>(to.from(QUERIES), length - i0, o.first - i0);
 		of_tile[stage].bring(op, b, h, i0);
 		if (o.starts && (int)threadIdx.x < QUERIES)
 			zr_copy4(&starts[stage][threadIdx.x],
@@ -222,22 +223,22 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
 	if (!o.starts && (int)threadIdx.x < QUERIES)
 		starts[0][threadIdx.x] = starts[1][threadIdx.x] = 0;
-	bring(0, first_h, j0);
+	bring(0, first_h, from);
 #pragma unroll
 	for (int r = 0; r < M; r++) {
 		k[r].place(tile_at<D>(room, 0), (warp * M + r) * 16);
 		v[r].place(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
 	}
-	for (int h = first_h, i0 = j0, stage = 0; h < end_h; stage ^= 1) {
+	for (int h = first_h, i0 = from, stage = 0; h < end_h; stage ^= 1) {
 		const tile<D> tiles = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
 		const lefts<QUERIES> &now = of_tile[stage];
 		const auto first = [&](int i) { return first_since(o, starts[stage][i - i0], i); };
-		const int next = i0 + QUERIES < end ? i0 + QUERIES : j0,
-			  next_h = next == j0 ? h + 1 : h;
+		const int next = i0 + QUERIES < end ? i0 + QUERIES : from,
+			  next_h = next == from ? h + 1 : h;
 		zr_copied();
 		/* these queries are here, and nobody reads those before them any more */
 		__syncthreads();
-		if (HELD && i0 == j0 && h == first_h)
+		if (HELD && i0 == from && h == first_h)
 #pragma unroll
 			for (int r = 0; r < M; r++) {
 				k[r].hold();
@@ -266,7 +267,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			add_scores<T>(dp, v, dout);
 			if constexpr (!PLAIN)
 				bits = kept<STEP / 8>(o, element(o, b, h, i + 2 * t, mine + g), 1,
-						      (uint64_t)o.length);
+						      (uint64_t)zr_drop_rows(&o));
 			const auto of = [&](int, int c, int e) {
 				return now.of(part + c * 8 + 2 * t + e % 2);
 			};
@@ -284,6 +285,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			const int row = mine + r * 16 + g + 8 * half;
 			if (row >= length)
 				continue;
+			if (o.key_sums) {
+				float *const to = o.key_sums + zr_key_sums_at(&o, b, row, kv, 0);
+				store_sums<D>(to, dk[r], half, o.scale);
+				store_sums<D>(to + o.kv_heads * D, dv[r], half, 1);
+				continue;
+			}
 			store_row<T, D>((T *)op.dk + row_of(o, as_k(o, op.dk), b, row, kv), dk[r],
 					half, o.scale);
 			store_row<T, D>((T *)op.dv + row_of(o, as_v(o, op.dv), b, row, kv), dv[r],
@@ -297,12 +304,13 @@ static cudaError_t launch(const struct zr_op_attention_bwd *op, cudaStream_t s)
 	constexpr int rows = ROWS * sixteens<D, PLAIN>();
 	constexpr size_t shared = (2 * rows + 4 * tile_rows<D>()) * tile<D>::STRIDE * 2;
 	const struct zr_op_attention *o = &op->fwd;
-	cudaError_t e = zr_launch(dq_kernel<T, D, PLAIN>, attention_grid(o, o->heads, rows),
-				  dim3(THREADS), shared, s, *op);
-	return e != cudaSuccess ?
-		       e :
-		       zr_launch(dkv_kernel<T, D, PLAIN>, attention_grid(o, o->kv_heads, rows),
-				 dim3(THREADS), shared, s, *op);
+	cudaError_t e = zr_launch(dq_kernel<T, D, PLAIN>,
+				  attention_grid(o, o->heads, o->first, rows), dim3(THREADS),
+				  shared, s, *op);
+	if (e != cudaSuccess)
+		return e;
+	return zr_launch(dkv_kernel<T, D, PLAIN>, attention_grid(o, o->kv_heads, 0, rows),
+			 dim3(THREADS), shared, s, *op);
 }
 
 template <class T, int D>
@@ -315,7 +323,8 @@ static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	return zr_cuda_attention_mma_takes(o) && attention_pieces(op->dout, o->out_stride, 0) &&
+	return zr_cuda_attention_mma_takes(o) && (uintptr_t)o->key_sums % 8 == 0 &&
+	       attention_pieces(op->dout, o->out_stride, 0) &&
 	       attention_pieces(op->dq, o->q_stride, o->q_head) &&
 	       attention_pieces(op->dk, o->k_stride, o->k_head) &&
 	       attention_pieces(op->dv, o->v_stride, o->v_head);

@@ -7,6 +7,7 @@
 #define ZR_TESTS_TWINS_ATTENTION_TWIN_H
 
 #include "cpu/attention_pairs.h"
+#include "cpu/attention_places.h"
 #include "cpu/bf16_pairs.h"
 #include "cpu/table.h"
 

@@ -116,25 +116,11 @@ int cuda_bias_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 
 /* ---- attention ------------------------------------------------------------------- */
 
-static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
+static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o)
 {
-	if (o->window < 0)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: a window of %lld tokens: it is 0 for all, or more",
-			       (long long)o->window);
-	if (!(o->softcap >= 0) || o->softcap > FLT_MAX)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: a soft cap of %g: it is 0 for none, or more",
-			       (double)o->softcap);
-	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: from query %d on of %lld: only a forward without "
-			       "dropout leaves out queries",
-			       o->first, (long long)o->length);
-	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL,
-			       "attention: %lld heads are not a multiple of %lld key-value heads",
-			       (long long)o->heads, (long long)o->kv_heads);
+	int rc = zr_check_attention(d->h, o);
+	if (rc)
+		return rc;
 	if (o->head_dim > ZR_CUDA_HEAD_DIM)
 		return zr_fail(d->h, ZR_ENOTSUP, "attention: heads of width %lld are wider than %d",
 			       (long long)o->head_dim, ZR_CUDA_HEAD_DIM);
@@ -142,13 +128,13 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 		return zr_fail(d->h, ZR_ENOTSUP,
 			       "attention: a batch of %lld with %lld heads is more than %d of them",
 			       (long long)o->batch, (long long)o->heads, CUDA_GRID_Y);
-	return zr_check_dtype(d->h, "attention", o->dtype);
+	return ZR_OK;
 }
 
 int cuda_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, o, 0);
+	int rc = check_attention(ops->dev, o);
 	cudaError_t e;
 	if (rc)
 		return rc;
@@ -163,14 +149,15 @@ int cuda_attention(const struct zr_ops *ops, struct zr_stream *s, const struct z
 uint64_t cuda_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
 {
 	(void)ops;
-	return (uint64_t)(o->fwd.batch * o->fwd.heads * o->fwd.length) * sizeof(float);
+	int64_t queries = o->fwd.length - o->fwd.first;
+	return (uint64_t)(o->fwd.batch * o->fwd.heads * queries) * sizeof(float);
 }
 
 int cuda_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 		       const struct zr_op_attention_bwd *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, &o->fwd, 1);
+	int rc = check_attention(ops->dev, &o->fwd);
 	cudaError_t e;
 	if (rc)
 		return rc;

@@ -20,7 +20,7 @@ static void take(const struct problem *x, void *to, int64_t r, const struct prob
 	       (const char *)of + (size_t)(s * stride + from) * p->elem, (size_t)n * x->elem);
 }
 
-/* Queries [first, length) of p and keys [0, length). Rows that nothing may read are NaN. */
+/* Queries [first, length) of p and keys [0, length). Rows that no operation may read are NaN. */
 static struct problem slice_of(const struct problem *p, int64_t first, int64_t length)
 {
 	const int64_t shape[5] = { p->B, length, p->H, p->G, p->D }, n = length - first;
@@ -64,8 +64,7 @@ static double sum_at(const struct problem *p, const float *sums, int64_t i)
 	return p->real == 8 ? ((const double *)(const void *)sums)[i] : (double)sums[i];
 }
 
-/* The backward into key_sums: those of p, to be freed. */
-static float *key_sums(const struct variant *v, struct problem *p)
+float *key_sums(const struct variant *v, struct problem *p)
 {
 	float *sums = room_for_sums(p);
 	const int64_t n = 2 * p->B * p->T * p->G * p->D;

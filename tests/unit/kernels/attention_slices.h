@@ -8,6 +8,9 @@
 
 #include "attention_case.h"
 
+/* The backward into key_sums: those of p, to be freed. */
+float *key_sums(const struct variant *v, struct problem *p);
+
 /* Slices of a sequence that end at `ends`, the last one at its length, have the bits of the whole
  * forward and of its dq, but for the signs of zeros. The gradients of k and v that key_sums gets
  * are those that dk and dv get, not rounded; over all slices they sum to those of the whole. */

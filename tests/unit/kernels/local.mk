@@ -165,7 +165,7 @@ $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 		-fno-threadsafe-statics $(RACE_CFLAGS) \
 		$(emulated_flags) -c -o $@ $<
 
-%C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_case)
+%C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_slices)
 %C%_t_cuda_attention_CPPFLAGS = $(emulated_flags)
 %C%_t_cuda_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)

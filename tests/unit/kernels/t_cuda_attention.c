@@ -4,7 +4,7 @@
  * scalar kernel: heads of every width, lengths beside the tiles', shared key-value heads, dropout,
  * poisoned results, padding left alone.
  */
-#include "attention_case.h"
+#include "attention_slices.h"
 #include "tests/lib/sanitize.h"
 
 #include <kernels_cuda.h>
@@ -312,6 +312,55 @@ static void last_queries_have_the_bits_of_all(void **state)
 	}
 }
 
+/* Slices of one query, of no whole tile and of some. */
+static void slices_of(const struct variant *v, const int64_t shape[5], int32_t dtype,
+		      const struct options *options)
+{
+	const int64_t T = shape[1], ends[] = { 37, T - 1, T };
+	struct problem p = make(shape, dtype, 5, 1);
+
+	give_options(&p, options);
+	assert_slices(v, &p, ends, 3);
+	drop(&p);
+}
+
+static void slices_have_the_bits_of_the_whole(void **state)
+{
+	static const int64_t narrow[5] = { 2, 70, 2, 1, 18 };
+	static const int64_t shapes[][5] = {
+		{ 1, 150, 2, 1, 64 }, { 2, 45, 2, 2, 80 }, { 1, 70, 2, 1, 96 }, { 1, 70, 1, 1, 128 }
+	};
+	static const struct options all[] = {
+		{ 0 },
+		{ .dropout = 0.25f, .window = 24 },
+		{ .documents = 1, .softcap = 2 },
+		{ .window = 9 },
+	};
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		slices_of(&fma_kernels, narrow, i % 3 ? ZR_F32 : ZR_BF16, &all[i]);
+		attention_pad = 8;
+		slices_of(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16, &all[i]);
+		attention_pad = 3;
+	}
+}
+
+static void heads_have_the_bits_that_they_have_among_all(void **state)
+{
+	static const int64_t shape[5] = { 2, 40, 4, 2, 64 };
+	struct problem p = make(shape, ZR_F32, 5, 1);
+	(void)state;
+	p.op.fwd.dropout = 0.25f;
+	assert_heads_alone(&fma_kernels, &p);
+	drop(&p);
+	attention_pad = 8;
+	p = make(shape, ZR_BF16, 5, 1);
+	p.op.fwd.dropout = 0.25f;
+	assert_heads_alone(&mma_kernels, &p);
+	drop(&p);
+	attention_pad = 3;
+}
+
 static void heads_apart_have_the_bits_of_heads_together(void **state)
 {
 	static const int64_t shape[5] = { 1, 37, 2, 1, 64 };
@@ -394,6 +443,8 @@ int main(void)
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
+		cmocka_unit_test(slices_have_the_bits_of_the_whole),
+		cmocka_unit_test(heads_have_the_bits_that_they_have_among_all),
 		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
 		cmocka_unit_test(the_largest_scores_are_those_of_a_plain_loop),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),

@@ -348,8 +348,7 @@ static void run_scale_heads(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(scale_heads, op, n);
 }
 
-/* Rows of three heads of so many elements that all fit, packed head by head, or back; whole fours
- * or not. */
+/* Rows of three heads become heads of rows, or rows with gaps; of heads of whole fours or not. */
 static void run_cast_heads(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	const int64_t dim = trial & 1 ? 7 : 8, rows = n / (3 * dim + 4);
