@@ -27,4 +27,5 @@ EXTRA_DIST += %D%/abi %D%/layout.txt %D%/make_layout.py
 EXTRA_DIST += %D%/make_transformers_schedules.py %D%/transformers_schedules.txt
 EXTRA_DIST += %D%/make_mixes.py %D%/mixes.txt
 EXTRA_DIST += %D%/make_qk_clip.py %D%/qk_clip.safetensors
+EXTRA_DIST += %D%/make_slices.py %D%/slices
 EXTRA_DIST += %D%/published

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # [train] slices and sequence_ranks: sequences cut into slices, which ranks share. I1 over precisions, stages, ranks, ranks that
-# share a sequence, tiers, activations, comms, models, documents, optimizers, orders and resumes; what is refused; the plan (I2).
+# share a sequence, tiers, activations, comms, models, documents, optimizers, orders and resumes; losses and gradients of
+# transformers; what is refused; the plan (I2).
 # tests/sweep_slices.sh tries thousands of such trainings.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/bytes.sh" || exit 99
@@ -151,6 +152,44 @@ documents 'documents over slices'
 EDGES=5 documents 'documents of a token at borders, slices and ranks without a target'
 MASKED=yes documents 'steps without a target'
 data=("${text[@]}")
+
+# ---- transformers as the oracle: documents packed in a sequence ----
+golden=$ZR_SRCDIR/tests/golden
+cat > "$scratch/descent.ini" <<INI
+[data]
+plugin = tokens
+path = $golden/slices/sequence.tok
+packing = wrapped
+order = sequential
+[train]
+sequence_length = 32
+steps = 1
+train_batch_size = 1
+micro_batch_size = 1
+eval_every = 0
+gradient_clipping = 0
+[optimizer]
+plugin = sgd
+lr = 1099511627776
+INI
+descent() { # descent MODEL SLICES SHARE: differences from transformers' loss and gradients, where they are too large
+	rm -rf "$scratch/run"
+	"$ZEROTH" train -n "$3" "$scratch/descent.ini" -o model.path="$golden/pretrained/$1" -o run.dir="$scratch/run" $(of "$2" "$3") \
+		> "$scratch/out" 2>&1 || tail -n 1 "$scratch/out"
+	python3 "$ZR_SRCDIR/tests/lib/gradients.py" "$scratch/run" "$golden/slices/$1.safetensors" 2>&1 |
+		awk '{ if (!($1 <= 2e-6 && $2 <= 5e-6 && $3 >= 20)) print }'
+}
+for model in llama llama-tied qwen3; do
+	if ! command -v python3 > /dev/null; then
+		skip "$model: loss and gradients are transformers'" 'python3 reads them'
+		continue
+	fi
+	for k in 4 8; do
+		for s in 1 2 4; do
+			one_in 3 && is "$model: loss and gradients of $k slices, $s share, are transformers'" "$(descent $model $k $s)" ''
+		done
+	done
+done
 
 # ---- zeroth eval, zeroth sample, going on ----
 run=$scratch/kept
