@@ -127,6 +127,8 @@ static IMPORT_MAP(device)
 #define OTHERS  "there is no such way to share a model here"
 #define WRITTEN "a checkpoint is whole; `zeroth checkpoint export` writes safetensors"
 
+#define PARALLEL "parallelism_config.parallelism_config_"
+
 static const struct zr_import_key keys[] = {
 	NONE(RANKS, "compute_environment", "machine_rank", "main_process_ip", "main_process_port",
 	     "num_machines", "num_processes", "rdzv_backend", "same_network", "gpu_ids", "commands",
@@ -143,7 +145,16 @@ static const struct zr_import_key keys[] = {
 	NONE(TPU, "tpu_env", "tpu_name", "tpu_vm", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo"),
 	NONE("all kernels are fused", "dynamo_config.*", "dynamo_backend"),
 	STOP(NULL, "products have no 8 bits here", "fp8_config.*"),
-	STOP(NULL, OTHERS, "megatron_lm_config.*", "parallelism_config.*"),
+	STOP(NULL, OTHERS, "megatron_lm_config.*"),
+	MADE(PARALLEL "cp_size", "train.sequence_ranks", zr_import_sequence_ranks),
+	MADE(PARALLEL "sp_size", "train.sequence_ranks", zr_import_sequence_ranks),
+	STOP("1", "layers are not split over ranks; use stage3", PARALLEL "tp_size"),
+	NONE("the stage says what ranks split, `zeroth train -n N` how many there are",
+	     PARALLEL "dp_replicate_size", PARALLEL "dp_shard_size"),
+	NONE("keys and values of a sequence are exchanged once a layer", PARALLEL "cp_backend",
+	     PARALLEL "cp_comm_strategy", PARALLEL "sp_backend", PARALLEL "sp_attn_implementation"),
+	NONE("all sequences have [train] sequence_length", PARALLEL "sp_seq_length",
+	     PARALLEL "sp_seq_length_is_variable"),
 
 	MADE("fsdp_config.fsdp_sharding_strategy", "zero.plugin", sharding),
 	MADE("fsdp_config.fsdp_reshard_after_forward", "zero.plugin", reshard),

@@ -195,7 +195,15 @@ static IMPORT_MAP(stored)
 				       "checkpoint: [model] store has int8 and nf4");
 }
 
-/* Ranks that share a micro-batch: here each has its own. */
+/* The older name of context_parallel_size. */
+static IMPORT_MAP(degree)
+{
+	if (zr_import_is_on(im, &zr_axolotl, "context_parallel_size"))
+		return zr_import_no_effect(s, "context_parallel_size counts");
+	return zr_import_sequence_ranks(im, s, k);
+}
+
+/* Ranks that share layers: here each has whole ones, and micro-batches of its own. */
 static IMPORT_MAP(ranks)
 {
 	const double n = zr_import_number(s, 1);
@@ -409,8 +417,8 @@ static const struct zr_import_key keys[] = {
 	     "fsdp_version"),
 	NONE("a checkpoint is whole", "fsdp_final_state_dict_type"),
 	MADE("tensor_parallel_size", NULL, ranks),
-	MADE("context_parallel_size", NULL, ranks),
-	MADE("sequence_parallel_degree", NULL, ranks),
+	MADE("context_parallel_size", "train.sequence_ranks", zr_import_sequence_ranks),
+	MADE("sequence_parallel_degree", "train.sequence_ranks", degree),
 	NONE(RANKS, "local_rank", "world_size", "ddp", "ddp_timeout"),
 	NONE("[zero] reduce_bucket_size, in elements", "ddp_bucket_cap_mb"),
 	NONE("models have no buffers", "ddp_broadcast_buffers"),

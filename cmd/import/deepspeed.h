@@ -27,7 +27,9 @@ IMPORT_MAP(ds_skip_nonfinite);
 IMPORT_MAP(ds_bf16_master);
 IMPORT_MAP(ds_bf16_states);
 IMPORT_MAP(ds_autocast);
-IMPORT_MAP(ds_comm_type);
+IMPORT_MAP(ds_own_comm_type);    /* where each rank has sequences of its own */
+IMPORT_MAP(ds_shared_comm_type); /* where ranks share them */
+IMPORT_MAP(ds_experts);
 IMPORT_MAP(ds_log_level);
 IMPORT_MAP(ds_clipping); /* max_grad_norm of the optimizer */
 IMPORT_MAP(ds_cpu_checkpointing);

@@ -31,6 +31,7 @@ static int finish_batch(struct zr_import *im)
 	const long long all = zr_import_given_count(im, "train.train_batch_size");
 	const long long micro = zr_import_given_count(im, "train.micro_batch_size");
 	const long long steps = zr_import_given_count(im, "train.gradient_accumulation_steps");
+	const long long share = zr_import_given_count(im, "train.sequence_ranks");
 
 	struct zr_setting *s = find(im, "train_batch_size");
 	if (s && all && micro && steps) {
@@ -39,7 +40,7 @@ static int finish_batch(struct zr_import *im)
 			return zr_import_impossible(
 				s, "no multiple of the other two; drop one of the three");
 		return zr_import_fate(s, ZR_FATE_PARTLY, "it is that with `-n %lld`",
-				      all / micro / steps);
+				      all / micro / steps * (share ? share : 1));
 	}
 
 	if (all || micro || im->source[0].kind != im->deepspeed)
@@ -189,9 +190,22 @@ static int finish_precision(struct zr_import *im)
 	return 0;
 }
 
+/* Gradients of ranks that share sequences are summed in fp32, whatever communication_data_type says.
+ */
+static int finish_sequences(struct zr_import *im)
+{
+	if (!zr_import_is_shared(im))
+		return 0;
+	return put_missing(im, "seq_parallel_communication_data_type",
+			   "train.communication_data_type", "fp32",
+			   DEFAULT " where ranks share sequences");
+}
+
 int ds_finish(struct zr_import *im)
 {
 	int rc = finish_batch(im);
+	if (!rc)
+		rc = finish_sequences(im);
 	if (!rc)
 		rc = finish_optimizer(im);
 	if (!rc)

@@ -366,12 +366,37 @@ static const char *type_of(const json_t *value)
 	return NULL;
 }
 
-IMPORT_MAP(ds_comm_type)
+static IMPORT_MAP(comm_type)
 {
 	const char *type = type_of(s->value);
 	if (type)
 		return zr_import_put(im, s, k->to, type, NULL);
 	return zr_import_impossible(s, "expected fp32, fp16 or bf16");
+}
+
+IMPORT_MAP(ds_own_comm_type)
+{
+	if (zr_import_is_shared(im))
+		return zr_import_no_effect(s, "seq_parallel_communication_data_type says it, as "
+					      "ranks share sequences");
+	return comm_type(im, s, k);
+}
+
+IMPORT_MAP(ds_shared_comm_type)
+{
+	if (!zr_import_is_shared(im))
+		return zr_import_no_effect(s, "ranks share no sequences");
+	return comm_type(im, s, k);
+}
+
+/* AutoEP, which has a part of the experts on each of autoep_size ranks. */
+IMPORT_MAP(ds_experts)
+{
+	if (!json_is_true(s->value))
+		return zr_import_no_effect(s, "off here, too");
+	if (zr_import_number(find(im, "expert_parallel.autoep_size"), 1) <= 1)
+		return zr_import_no_effect(s, "of autoep_size = 1: each rank has all experts");
+	return zr_import_impossible(s, "experts are not split over ranks; use \"stage\": 3");
 }
 
 IMPORT_MAP(ds_autocast)

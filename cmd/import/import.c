@@ -307,6 +307,8 @@ int zr_import_run(struct zr_import *im, struct zr_error *err)
 	for (int i = im->n_sources - 1; !rc && i >= 0; i--)
 		rc = im->source[i].kind->finish(im);
 	if (!rc)
+		rc = zr_import_finish_sequences(im);
+	if (!rc)
 		rc = zr_import_check(im);
 	return rc ? zr_err(err, rc, "out of memory") : 0;
 }

@@ -173,6 +173,14 @@ enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_im
 			   const char *path, const char *value, char *text, size_t room);
 int zr_import_count(const struct zr_import *im, enum zr_fate fate);
 
+/* ---- sequences.c ---- */
+
+IMPORT_MAP(zr_import_sequence_ranks);
+/* Whether settings say that several ranks share a sequence. */
+int zr_import_is_shared(struct zr_import *im);
+/* Slices, and micro-batches of one sequence, where they do. 0 or ZR_ENOMEM. */
+int zr_import_finish_sequences(struct zr_import *im);
+
 /* check.c: refuses settings whose lines the options do not take. 0, ZR_ENOMEM, or ZR_EINVAL for
  * what the command line gave. */
 int zr_import_check(struct zr_import *im);

@@ -123,6 +123,45 @@ is '8-bit states that are offloaded' "$(replaced adamw_bnb_8bit)" '1
 is 'sgd that is offloaded' "$(replaced sgd | head -n 1)" 1
 is '... which accelerate may be told to keep' "$(replaced sgd '"zero_force_ds_cpu_optimizer": false, ' | head -n 1)" 0
 is 'what is replaced by the same is not told of' "$(replaced paged_adamw_32bit | head -n 1)" 0
+# ---- ranks that share a sequence ----
+refused 'three ranks of a sequence' '{ "sequence_parallel_size": 3 }' \
+	'sequence_parallel_size: a power of two of ranks shares a sequence here$'
+refused 'experts of several ranks' '{ "expert_parallel": { "enabled": true, "autoep_size": 2 } }' \
+	'expert_parallel\.enabled: experts are not split over ranks; use "stage": 3$'
+refused 'parts of layers' '{ "max_steps": 9, "parallelism_config": { "tp_size": 2 } }' \
+	'parallelism_config\.tp_size: layers are not split over ranks; '
+refused 'a length that no ranks can share' '{ "max_steps": 9, "max_length": 1001, "parallelism_config": { "cp_size": 2 } }' \
+	'cp_size: sequences of 1001 tokens are not cut into 2 parts of equal length; give them a multiple of it$'
+# shares JSON: how a sequence is shared, and what a batch is
+shares() {
+	printf '%s\n' "$1" >shared.json
+	import --device cpu shared.json >shared.out
+	sed -n 's/^\(slices\|sequence_ranks\|micro_batch_size\|gradient_acc.*_steps\|train_batch_size\|communication.*\) = \([^ ]*\).*/\1 \2/p' out |
+		sort | tr '\n' ' '
+}
+is "DeepSpeed's Ulysses" "$(shares '{ "sequence_parallel_size": 4, "train_micro_batch_size_per_gpu": 1 }')" \
+	'communication_data_type fp32 micro_batch_size 1 sequence_ranks 4 slices 8 '
+is '... of several sequences' "$(shares '{ "sequence_parallel_size": 2, "train_micro_batch_size_per_gpu": 2,
+ "gradient_accumulation_steps": 3, "seq_parallel_communication_data_type": "bf16", "communication_data_type": "fp16" }')" \
+	'communication_data_type bf16 gradient_accumulation_steps 6 micro_batch_size 1 sequence_ranks 2 slices 4 '
+like '... says so' "$(cat shared.out)" \
+	'shared\.json:1: sequence_parallel_size: a micro-batch is one sequence, and a step has as many more$'
+is '... of a batch' "$(shares '{ "sequence_parallel_size": 2, "train_batch_size": 32, "gradient_accumulation_steps": 4 }')" \
+	'communication_data_type fp32 micro_batch_size 1 sequence_ranks 2 slices 4 train_batch_size 32 '
+shares '{ "sequence_parallel_size": 2, "train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4 }' \
+	>shared.lines
+like '... of three sizes, which fix the ranks' "$(cat shared.out)" 'train_batch_size: it is that with `-n 8`$'
+is 'of one rank' "$(shares '{ "sequence_parallel_size": 1, "train_micro_batch_size_per_gpu": 2,
+ "seq_parallel_communication_data_type": "bf16" }')" 'micro_batch_size 2 '
+is 'of training arguments, with their length' "$(shares '{ "max_steps": 9, "max_length": 1002, "per_device_train_batch_size": 1,
+ "parallelism_config": { "cp_size": 2, "cp_backend": "torch", "dp_shard_size": 2, "tp_size": 1 } }')" \
+	'micro_batch_size 1 sequence_ranks 2 slices 2 '
+is '... and DeepSpeed' "$(shares '{ "max_steps": 9, "per_device_train_batch_size": 1, "parallelism_config": { "sp_size": 2 },
+ "deepspeed": { "zero_optimization": { "stage": 3 }, "communication_data_type": "bf16" } }')" \
+	'communication_data_type fp32 micro_batch_size 1 sequence_ranks 2 slices 4 '
+like 'AutoEP of one rank' "$(printf '{ "expert_parallel": { "enabled": true } }' >shared.json; import shared.json)" \
+	'expert_parallel\.enabled: of autoep_size = 1: each rank has all experts$'
+
 # without NAME JSON PATTERN: imported, and a key has no effect
 without() {
 	printf '%s\n' "$2" >without.json
@@ -432,6 +471,19 @@ if [ -e axolotl.made ]; then
 	no 'and an adapter' 'adapter: lora\nunfrozen_parameters: [lm_head]\n' 'with an adapter that alone is trained'
 	no 'a plugin' 'plugins: [axolotl.integrations.kd.KDPlugin]\n' 'KDPlugin: there is no such plugin here$'
 	no 'states of 4 bits' 'optimizer: adamw_torch_4bit\n' 'optimizer: there is no such optimizer here'
+	# of_yaml LINE...: how Axolotl's ranks share a sequence
+	of_yaml() {
+		printf '%s\n' 'base_model: x' 'max_steps: 3' "$@" >of.yml
+		import -o of.ini --device cpu of.yml >shared.out
+		sed -n 's/^\(slices\|sequence_ranks\|micro_batch_size\) = \([^ ]*\).*/\1 \2/p' of.ini | sort | tr '\n' ' '
+	}
+	is 'Axolotl: ranks that share a sequence' "$(of_yaml 'micro_batch_size: 1' 'context_parallel_size: 4' 'sequence_len: 8192')" \
+		'micro_batch_size 1 sequence_ranks 4 slices 8 '
+	is '... by their older name' "$(of_yaml 'micro_batch_size: 2' 'sequence_parallel_degree: 2')" \
+		'micro_batch_size 1 sequence_ranks 2 slices 4 '
+	is '... by both' "$(of_yaml 'micro_batch_size: 1' 'sequence_parallel_degree: 2' 'context_parallel_size: 4')" \
+		'micro_batch_size 1 sequence_ranks 4 slices 8 '
+	is 'Axolotl: one rank' "$(of_yaml 'micro_batch_size: 2' 'context_parallel_size: 1')" 'micro_batch_size 2 '
 	yaml 'Axolotl: two warm-ups' 'base_model: x\nwarmup_steps: 3\nwarmup_ratio: 0.5\n' \
 		':3: warmup_ratio: Axolotl takes no warmup_steps beside it'
 	yaml 'Axolotl: a schedule that is not here' 'max_steps: 3\nlr_scheduler: rex\n' \
@@ -470,6 +522,10 @@ if [ -e axolotl.made ]; then
 plugin = bf16
 plugin = recompute
 plugin = cuda'
+	printf '%s\n' 'parallelism_config:' '  parallelism_config_cp_size: 2' '  parallelism_config_dp_shard_size: 2' >shared.yml
+	cat of.yml shared.yml >both.yml
+	ok '... of ranks that share a sequence' "$ZEROTH" config import --force -o both.ini --device cuda both.yml
+	like '... which are cut for them' "$(tr '\n' ' ' <both.ini)" '\[train\] sequence_ranks = 2 .* slices = 4 '
 	sed -i 's/FSDP/DEEPSPEED/; s/^fsdp_config.*/deepspeed_config:/; s/^  fsdp_sh.*/  zero_stage: 3/; /activation/d' of.yml
 	ok '... of DeepSpeed' "$ZEROTH" config import --force -o of.ini --device cuda of.yml
 	like '... its stage' "$(cat of.ini)" '^plugin = stage3 ; deepspeed_config.zero_stage, line 6$'
@@ -560,6 +616,7 @@ hints run.steps_per_print=5 'key; steps_per_print of DeepSpeed is \[run\] log_ev
 hints offload.optimizer.device=cpu \
 	'no plugin; .*_optimizer\.device of DeepSpeed is \[offload\.optimizer\] plugin = cpu here$'
 hints fp16.enabled=yes 'section \[fp16\]; .* of DeepSpeed is \[precision\] plugin = fp16 here$'
+hints train.context_parallel_size=2 'context_parallel_size of Axolotl is \[train\] sequence_ranks = 2 here$'
 hints zero.contiguous_gradients=yes 'of DeepSpeed has no effect here: gradients lie'
 hints zero.overlap_com=yes 'unknown key; did you mean overlap_comm\?$'
 printf '[offload.param]\ndevice = cpu\n' | cat a.ini - >b.ini
