@@ -226,6 +226,9 @@ resume=yes go 2 4 $(of 4 2) > /dev/null
 like 'I7: going on with another number of slices says so' "$(tr '\n' ' ' < "$scratch/out")" 'train\.slices'
 
 # ---- the plan ----
+received() { # of a step of the run: bytes, planned or measured
+	tr -d ' \n' < "$scratch/run/summary.json" | sed -E "s/.*\"received_bytes_per_step\":\{[^}]*\"$1\":([0-9]+).*/\1/"
+}
 as_planned() { # as_planned RANKS OPTION...
 	local small=("$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o device.threads=1 -o train.steps=2 "${common[@]}") plan
 	plan=$("$ZEROTH" plan -n "$1" --json --no-compare "${small[@]}" "${@:2}" | planned_bytes)
@@ -233,6 +236,7 @@ as_planned() { # as_planned RANKS OPTION...
 	"$ZEROTH" train -n "$1" "${small[@]}" -o run.dir="$scratch/run" "${@:2}" > "$scratch/out" 2>&1
 	like "I2: $* is planned" "$plan" '^[0-9]+ [0-9]+ [0-9]+$'
 	is "I2: $* takes what is planned" "$(taken_bytes < "$scratch/run/summary.json")" "$plan"
+	is "I2: $* receives what is planned" "$(received measured)" "$(received planned)"
 }
 as_planned 1 $(of 8) "${llama[@]}"
 as_planned 2 $(of 8 2) "${llama[@]}" -o model.kv_heads=2 -o precision.plugin=bf16 -o zero.plugin=stage3

@@ -16,27 +16,52 @@ static uint64_t program_bytes(const struct zr_program *p)
 	return sum;
 }
 
-/* Bytes that others send to this rank in an update. */
-static uint64_t update_bytes(const struct zr_setup *s)
+/* Bytes that others send to this rank in a collective. */
+static uint64_t collective_bytes(const struct zr_setup *s, const struct zr_lowered *p,
+				 const struct zr_instr *i)
 {
-	const struct zr_lowered *p = &s->programs.lowered[ZR_S_UPDATE];
+	const struct zr_operand *o = p->operand + i->first;
+	const uint64_t ranks = (uint64_t)zr_group_ranks(&s->facts, i->group);
+	uint64_t sum = 0;
+
+	for (int64_t k = 0; k < i->blocks; k++) {
+		const uint64_t sent = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
+		const uint64_t received = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+		if (i->number == ZR_COMM_ALL_GATHER)
+			sum += (ranks - 1) * sent;
+		else if (i->group == ZR_GROUP_SEQUENCE) /* its own part stays here */
+			sum += received / ranks * (ranks - 1);
+		else if (i->number != ZR_COMM_BROADCAST || i->root != s->facts.process.rank)
+			sum += received;
+	}
+	return sum;
+}
+
+/* In a run of a program; group: of one alone, 0: of all. */
+static uint64_t received_in(const struct zr_setup *s, int32_t id, int32_t group)
+{
+	const struct zr_lowered *p = &s->programs.lowered[id];
 	uint64_t sum = 0;
 
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
-		const struct zr_operand *o = i->n ? p->operand + i->first : NULL;
-		uint64_t others = (uint64_t)zr_group_ranks(&s->facts, i->group) - 1;
-		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
-			continue;
-
-		for (int64_t k = 0; k < i->blocks; k++) {
-			if (i->number == ZR_COMM_ALL_GATHER)
-				sum += others * o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
-			else if (i->number != ZR_COMM_BROADCAST || i->root != s->facts.process.rank)
-				sum += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
-		}
+		if (i->kind == ZR_I_COLLECTIVE && i->number != ZR_COMM_FENCE &&
+		    (!group || i->group == group))
+			sum += collective_bytes(s, p, i);
 	}
+	return sum;
+}
 
+/* What ranks that share a sequence send each other, in all micro-batches of a step. */
+static uint64_t sequence_bytes(const struct zr_setup *s)
+{
+	const int64_t before = s->facts.batch.accumulation - 1;
+	uint64_t sum = received_in(s, ZR_S_LAST, ZR_GROUP_SEQUENCE);
+
+	if (before > 0)
+		sum += received_in(s, ZR_S_FIRST, ZR_GROUP_SEQUENCE);
+	if (before > 1)
+		sum += (uint64_t)(before - 1) * received_in(s, ZR_S_MICRO, ZR_GROUP_SEQUENCE);
 	return sum;
 }
 
@@ -45,6 +70,6 @@ uint64_t zr_traffic_received(const struct zr_setup *s)
 	uint64_t micro = program_bytes(&s->programs.recorded[ZR_PROG_MICRO]) *
 			 (uint64_t)(s->facts.batch.accumulation - 1);
 	uint64_t exchange = (uint64_t)(s->facts.process.world - 1) * sizeof(struct zr_boundary);
-	return micro + program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
-	       exchange;
+	return micro + program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]) +
+	       received_in(s, ZR_S_UPDATE, 0) + sequence_bytes(s) + exchange;
 }
