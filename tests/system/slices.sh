@@ -244,6 +244,12 @@ one_in 3 && as_planned 4 $(of 8 4 2) -o model.dropout=0 -o zero.plugin=stage2 -o
 one_in 3 && as_planned 4 $(of 8 2 4) -o model.dropout=0 -o precision.plugin=fp16 -o offload.optimizer.plugin=cpu -o device.memory=32M \
 	-o device.plugin="$cards" -o device.separate=on
 
+# Two regions are workspace for people: a number in JSON is that of both.
+card=(--no-compare "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o device.memory=32M -o device.plugin="$cards" -o device.separate=on)
+listed=$("$ZEROTH" plan "${card[@]}" | awk '$1 == "device" && $2 == "workspace" { n += $3 } END { print int(n * 1024) }')
+counted=$("$ZEROTH" plan --json "${card[@]}" | tr -d ' ,' | sed -n 's/^"workspace"://p' | head -n 1)
+ok "plan --json: regions of one name are one ($listed, $counted)" test $((counted - listed)) -lt 200 -a $((listed - counted)) -lt 200
+
 # ---- refusals ----
 refused() { # refused NAME RANKS TEXT OPTION...
 	rm -rf "$scratch/run"

@@ -43,12 +43,16 @@ static json_t *count(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
+/* Regions of one name are one for people. */
 static json_t *tier_json(const struct zr_plan *p, int tier)
 {
 	json_t *region = json_object();
-	for (const struct zr_region *r = p->region; r < p->region + ZR_R_COUNT; r++)
+	for (const struct zr_region *r = p->region; r < p->region + ZR_R_COUNT; r++) {
+		const uint64_t before =
+			(uint64_t)json_integer_value(json_object_get(region, r->what));
 		if (r->tier == tier && r->bytes)
-			zr_json_put(&region, r->what, count(r->bytes));
+			zr_json_put(&region, r->what, count(before + r->bytes));
+	}
 	if (tier == ZR_TIER_HOST && p->kept)
 		zr_json_put(&region, ZR_PLAN_KEPT, count(p->kept));
 	return region;
