@@ -149,6 +149,17 @@ static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
+/* One thread calls what is [step]. */
+static int check_thread(struct zr_inst *d)
+{
+	if (!d->called)
+		d->thread = pthread_self();
+	d->called = 1;
+	if (pthread_equal(d->thread, pthread_self()))
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ESTATE, "the device is called by a second thread");
+}
+
 static int copy_bytes(struct zr_inst *d, const struct card_copy *c)
 {
 	int rc = card_run_until(d, c->after);
@@ -164,7 +175,10 @@ static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *s
 {
 	const struct card_copy c = { dst, src, bytes, d->enqueued, 0, 0, 0 };
 	void *real = card_real(d, dst);
+	int rc = check_thread(d);
 	(void)s;
+	if (rc)
+		return rc;
 	if (d->later && real != dst && bytes)
 		return card_enqueue_copy(d, real, card_real(d, src), bytes);
 	return copy_bytes(d, &c);
@@ -173,7 +187,9 @@ static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *s
 static int start_copy(struct zr_inst *d, const struct card_copy *c, uint64_t *ticket)
 {
 	uint64_t k = 0;
-	int rc = card_check_beside(d, c);
+	int rc = check_thread(d);
+	if (!rc)
+		rc = card_check_beside(d, c);
 	*ticket = 0;
 	if (rc)
 		return rc;
@@ -252,7 +268,9 @@ static int copy_wait(struct zr_inst *d, uint64_t ticket)
 
 static int sync_stream(struct zr_inst *d, struct zr_stream *s)
 {
-	int rc = card_run_all(d);
+	int rc = check_thread(d);
+	if (!rc)
+		rc = card_run_all(d);
 	if (rc)
 		return rc;
 	return real_vtbl->sync(d->cpu, s);

@@ -6,6 +6,7 @@
 #ifndef ZR_TESTS_CARDS_H
 #define ZR_TESTS_CARDS_H
 
+#include <pthread.h>
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
 
@@ -45,6 +46,8 @@ struct zr_inst {
 	struct card_piece *pieces; /* owned: the list of live allocations */
 	/* owned: [CARD_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
 	struct card_copy *late;
+	pthread_t thread; /* that calls it, once `called` */
+	int called;
 	int later;         /* operations wait until something needs them */
 	int without_marks; /* copies do not look at marks */
 	/* owned: those that wait; how many were enqueued, and how many of these are over */
