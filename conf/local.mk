@@ -46,6 +46,7 @@ dist_gallery_DATA = \
 	%D%/gallery/gpt2-1.5b-4x24g.ini \
 	%D%/gallery/gpt3-175b-nvme.ini \
 	%D%/gallery/llama2-7b-4-cards.ini \
+	%D%/gallery/long-sequence.ini \
 	%D%/gallery/lora.ini \
 	%D%/gallery/mixture-of-experts.ini \
 	%D%/gallery/monitors.ini \

@@ -15,7 +15,7 @@ gallery_texts() {
 
 # settings NAME: sets `more`, the options that make a small training of the file, and `ranks`
 settings() {
-	local src
+	local src micro=2
 	src=$(cd "$ZR_SRCDIR" && pwd)
 	more=(-o train.steps=3 -o train.eval_every=3 -o train.eval_batches=1)
 	ranks=1
@@ -25,8 +25,9 @@ settings() {
 		more+=(-o "model.path=$src/tests/golden/pretrained/llama" -o train.sequence_length=13)
 		[ "$1" = full-finetune ] || more+=(-o adapter.r=2) ;;
 	*)
-		more+=(-o train.train_batch_size=4 -o train.micro_batch_size=2 -o model.layers=4
-			-o model.width=16 -o model.context=16) ;;
+		[ "$1" != long-sequence ] || micro=1 # ranks share it
+		more+=(-o train.train_batch_size=4 -o train.micro_batch_size=$micro
+			-o model.layers=4 -o model.width=16 -o model.context=16) ;;
 	esac
 }
 
