@@ -250,6 +250,23 @@ listed=$("$ZEROTH" plan "${card[@]}" | awk '$1 == "device" && $2 == "workspace" 
 counted=$("$ZEROTH" plan --json "${card[@]}" | tr -d ' ,' | sed -n 's/^"workspace"://p' | head -n 1)
 ok "plan --json: regions of one name are one ($listed, $counted)" test $((counted - listed)) -lt 200 -a $((listed - counted)) -lt 200
 
+# What zeroth-cluster(7) says of what ranks exchange: of 3 layers with 4 heads of width 16, 2 of keys, of 40 tokens in bf16. The
+# program has a step and an evaluation.
+exchanged() { # exchanged OPTION...
+	"$ZEROTH" plan -n 4 --program --json "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" "${llama[@]}" -o model.kv_heads=2 \
+		-o model.layers=3 -o precision.plugin=bf16 "${common[@]}" -o train.train_batch_size=4 "$@" 2> /dev/null | tr -d ' \n' |
+		sed 's/.*"name":"lastmicro"/"name":"lastmicro"/' |
+		grep -oE '"operation":"[a-z_]*","group":"sequence","bytes":[0-9]+' | sort | uniq -c | sed -E 's/"(operation|group|bytes|sequence)"//g; s/[":,]+/ /g' |
+		tr -s ' \n' ' '
+}
+is 'by heads, queries, keys and values of all heads go there and back' "$(exchanged $(of 8 2))" ' 9 all_to_all 2560 9 all_to_all 5120 '
+is 'by keys, these are gathered in each pass, and their sums go back' "$(exchanged $(of 8 4))" ' 9 all_gather 5120 3 all_to_all 10240 '
+is '... of two ranks, too' "$(exchanged $(of 8 2) -o train.sequence=keys)" ' 9 all_gather 5120 3 all_to_all 10240 '
+is 'a layer that is computed again gathers them again' "$(exchanged $(of 8 4) -o activation.plugin=recompute)" ' 11 all_gather 5120 3 all_to_all 10240 '
+is 'a tied unit has its sums twice, in fp32' "$(exchanged $(of 8 4) -o model.tied=yes)" \
+	" 9 all_gather 5120 3 all_to_all 10240 2 all_to_all $((256 * 64 * 4)) "
+is 'one rank of a sequence exchanges nothing in it' "$(exchanged $(of 8 1))" ''
+
 # ---- refusals ----
 refused() { # refused NAME RANKS TEXT OPTION...
 	rm -rf "$scratch/run"
