@@ -35,7 +35,7 @@ declare -A kinds=(
 mapfile -t names < <(printf '%s\n' "${!kinds[@]}" | grep -E "${KINDS:-.}" | sort)
 MATRIX=full WORLDS='1 2 4 8' product | sed -E 's/(mics) 6/\1 4/' > "$scratch/product"
 
-# One training a line: its name, SLICES SHARE GROUP ORDER, and the line of the product.
+# One training a line: its name, SLICES SHARE GROUP ORDER SEQUENCE, and the line of the product.
 drawn() {
 	awk -v n="$1" -v seed="$2" -v names="${names[*]}" '
 	function below(k) { return int(rand() * k) }
@@ -49,7 +49,7 @@ drawn() {
 			slices = 2 ^ (1 + below(3))
 			share = 2 ^ below(4)
 			while (share > p[7] || share > slices) share /= 2
-			print of, slices, share, 1 + below(2), below(2) * ++made, p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11]
+			print of, slices, share, 1 + below(2), below(2) * ++made, below(3) ? "auto" : "keys", p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11]
 		}
 	}' "$scratch/product"
 }
@@ -57,7 +57,7 @@ drawn() {
 of() { echo "-o train.slices=$1 -o train.sequence_ranks=$2 -o train.sum_group=$3"; }
 declare -A want
 runs=0 wrong=0 plainly=0
-while read -r name slices share group SHUFFLE p m o g q z w act rest <&3; do
+while read -r name slices share group SHUFFLE sequence p m o g q z w act rest <&3; do
 	read -ra options <<< "${kinds[$name]}"
 	data=(-o data.path="$scratch/text")
 	[[ $name != *documents ]] || data=(-o data.plugin="$scratch/documents.so")
@@ -74,9 +74,9 @@ while read -r name slices share group SHUFFLE p m o g q z w act rest <&3; do
 	export SHUFFLE
 	ZEROTH=$zeroth
 	[ "$SHUFFLE" = 0 ] || ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
-	got=$(digest $p $m $o $g $q $z $w $act $rest "${common[@]}" "${options[@]}" $(of $slices $share $group))
+	got=$(digest $p $m $o $g $q $z $w $act $rest "${common[@]}" "${options[@]}" $(of $slices $share $group) -o train.sequence=$sequence)
 	runs=$((runs + 1))
-	echo "$name $slices $share $group $SHUFFLE $p $m $o $g $q $z $w $act $rest: ${got//$'\n'/; }" >> "$log"
+	echo "$name $slices $share $group $SHUFFLE $sequence $p $m $o $g $q $z $w $act $rest: ${got//$'\n'/; }" >> "$log"
 	[ "$got" = "${want[$key]}" ] && continue
 	wrong=$((wrong + 1))
 	note "other bits: $(tail -n 1 "$log"); wanted ${want[$key]}"
