@@ -190,8 +190,8 @@ static int finish_precision(struct zr_import *im)
 	return 0;
 }
 
-/* Gradients of ranks that share sequences are summed in fp32, whatever communication_data_type says.
- */
+/* Gradients of ranks that share sequences are summed in fp32, whatever communication_data_type
+ * says. */
 static int finish_sequences(struct zr_import *im)
 {
 	if (!zr_import_is_shared(im))
