@@ -141,6 +141,22 @@ static inline int zr_check_matmul(const struct zr_host *h, const struct zr_op_ma
 	return zr_check_gelu(h, "matmul", o->activation);
 }
 
+/* The first element of the generator. */
+static inline int zr_check_first(const struct zr_host *h, const char *op, int64_t first)
+{
+	if (first >= 0)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: dropout has no element %lld", op, (long long)first);
+}
+
+static inline int zr_check_residual(const struct zr_host *h, const struct zr_op_residual *o)
+{
+	int rc = zr_check_dtype(h, "residual", o->dtype);
+	if (rc)
+		return rc;
+	return zr_check_first(h, "residual", o->first);
+}
+
 static inline int zr_check_gelu_bwd(const struct zr_host *h, const struct zr_op_gelu_bwd *o)
 {
 	int rc = zr_check_dtype(h, "gelu_bwd", o->dtype);

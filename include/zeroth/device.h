@@ -64,14 +64,15 @@ struct zr_op_matmul {
 /* D = op(A) op(B) + drop(gain U V) + bias, then GELU, as `product` says: a low-rank update of op(B)
  * (Hu et al. 2021). U is [M, r] of the type of A, V [r, N] of that of B, or with
  * ZR_LR_TRANS_V stored [N, r]; both without gaps. Element (i, j) of gain U V is dropped as element
- * i*N+j of rng. All is added in fp32 and rounded once; where a library multiplies, the update may
- * be rounded to D's type before. GROWABLE. */
+ * first+i*N+j of rng. All is added in fp32 and rounded once; where a library multiplies, the update
+ * may be rounded to D's type before. GROWABLE. */
 #define ZR_LR_TRANS_V 1u
 struct zr_op_matmul_low_rank {
 	uint32_t size, flags;
 	int64_t r;
 	float gain, dropout;
 	struct zr_rng rng;
+	int64_t first; /* 0 or more */
 	const void *u, *v;
 	struct zr_op_matmul product;
 };
@@ -198,8 +199,8 @@ struct zr_op_gelu_bwd {
 };
 
 /* out = a + keep(gain * b), keep zeroing elements with probability `dropout` and scaling the rest
- * by 1/(1-dropout); element i of rng. a may be NULL (0). out may be a or b. The same operation with
- * a = NULL and b = dout is its own backward. GROWABLE. */
+ * by 1/(1-dropout); element first+i of rng. a may be NULL (0). out may be a or b. The same
+ * operation with a = NULL and b = dout is its own backward. GROWABLE. */
 struct zr_op_residual {
 	uint32_t size, flags;
 	int32_t dtype;
@@ -210,6 +211,7 @@ struct zr_op_residual {
 	void *out;
 	float gain; /* 0: 1 */
 	int32_t rsv;
+	int64_t first; /* 0 or more */
 };
 
 /* db[N] = or += sum over rows of dy[M, N]. GROWABLE. */

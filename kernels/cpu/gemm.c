@@ -91,7 +91,8 @@ static void add_update(const struct zr_op_matmul_low_rank *l, int64_t row0, int6
 
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j++) {
-			uint64_t element = (uint64_t)((row0 + i) * l->product.n + col0 + j);
+			uint64_t element =
+				(uint64_t)(l->first + (row0 + i) * l->product.n + col0 + j);
 			zr_real x = uv[i][j] * l->gain;
 			if (l->dropout > 0)
 				x = zr_rng_word(&l->rng, element) >= below ? x * scale : 0;

@@ -51,7 +51,7 @@ void ZR_SIMD(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row0,
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += UC) {
 			const int64_t m = min(MC, rows - i), n = min(UC, cols - j);
-			const int64_t first = (row0 + i) * op.n + col0 + j;
+			const int64_t first = l->first + (row0 + i) * op.n + col0 + j;
 			blocks(&op, row0 + i, m, col0 + j, n, uv, UC, 0, scratch);
 			for (int64_t r = 0; r < m; r++)
 				add_update(l, (uint64_t)(first + r * op.n), n, uv + r * UC,

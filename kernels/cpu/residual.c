@@ -14,9 +14,10 @@ void ZR_SCALAR(residual)(const struct zr_op_residual *op, int64_t lo, int64_t hi
 	for (int64_t i = lo; i < hi; i++) {
 		zr_real b = zr_get(op->b, i, op->dtype) * gain;
 		if (op->dropout > 0) {
-			if (i == lo || i % 4 == 0)
-				zr_rng_block(&op->rng, (uint64_t)i / 4, word);
-			b = word[i % 4] >= below ? b * scale : 0;
+			const uint64_t e = (uint64_t)(op->first + i);
+			if (i == lo || e % 4 == 0)
+				zr_rng_block(&op->rng, e / 4, word);
+			b = word[e % 4] >= below ? b * scale : 0;
 		}
 		if (op->a)
 			b = zr_get(op->a, i, op->dtype) + b;

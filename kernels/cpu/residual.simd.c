@@ -40,15 +40,31 @@ ZR_INLINE void plain(const struct zr_op_residual *op, int64_t lo, int64_t hi, in
 		lanes(op, i, NULL, none, dtype, (int)(hi - i));
 }
 
-/* lo is a multiple of 64 = 4 ZR_W at most: every batch of words starts on a whole block of the
- * stream */
+/* Words of the 4 ZR_W elements from `element` on, which may be within a block of the stream. */
+ZR_INLINE void words_from(const struct zr_rng *rng, uint64_t element, vi word[4])
+{
+	uint32_t all[5 * ZR_W];
+	vi next[4];
+
+	vrng(rng, element / 4, word);
+	if (element % 4 == 0)
+		return;
+
+	vrng(rng, element / 4 + ZR_W, next);
+	for (int k = 0; k < 4; k++)
+		vistore(all + k * ZR_W, word[k]);
+	vistore(all + 4 * ZR_W, next[0]);
+	for (int k = 0; k < 4; k++)
+		word[k] = viload(all + element % 4 + k * ZR_W);
+}
+
 ZR_INLINE void dropped(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
 {
 	const struct drop drop = factors(op);
 	vi word[4];
 
 	for (int64_t i = lo; i < hi; i += 4 * ZR_W) {
-		vrng(&op->rng, (uint64_t)i / 4, word);
+		words_from(&op->rng, (uint64_t)(op->first + i), word);
 		if (i + 4 * ZR_W <= hi)
 			for (int k = 0; k < 4; k++)
 				lanes(op, i + k * ZR_W, word + k, drop, dtype, ZR_W);

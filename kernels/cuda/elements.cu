@@ -233,6 +233,25 @@ struct drop {
 	float scale, gain;
 };
 
+/* Words of the four elements from `element` on, which may be in two blocks of the stream. */
+ZR_DEVICE void words_from(const zr_rng &rng, uint64_t element, uint32_t word[4])
+{
+	uint32_t next[4];
+
+	zr_rng_block(&rng, element / 4, word);
+	if (element % 4 == 0)
+		return;
+
+	zr_rng_block(&rng, element / 4 + 1, next);
+	for (uint64_t k = element % 4; k > 0; k--) {
+		for (int i = 0; i < 3; i++)
+			word[i] = word[i + 1];
+		word[3] = next[0];
+		next[0] = next[1];
+		next[1] = next[2];
+	}
+}
+
 template <class T> struct residual {
 	struct zr_op_residual op;
 	drop how;
@@ -255,8 +274,7 @@ template <class T> struct residual {
 		for (int k = 0; k < 4; k++)
 			b.x[k] *= d.gain;
 		if (op.dropout > 0) {
-			/* a place starts at a multiple of 4 */
-			zr_rng_block(&op.rng, (uint64_t)at.i / 4, word);
+			words_from(op.rng, (uint64_t)(op.first + at.i), word);
 			for (int k = 0; k < 4; k++)
 				b.x[k] = word[k] >= d.below ? b.x[k] * d.scale : 0;
 		}

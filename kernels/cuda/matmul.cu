@@ -15,6 +15,7 @@ struct scaled_product {
 	struct zr_op_matmul op;
 	float gain, dropout;
 	struct zr_rng rng;
+	int64_t first;
 };
 
 /* Element (row, k) of op(A), or (k, col) of op(B); 0 outside. */
@@ -40,7 +41,7 @@ ZR_DEVICE void finish(const struct scaled_product &p, int64_t row, int64_t col, 
 	int64_t at = row * op.ldd + col;
 	x *= p.gain;
 	if (p.dropout > 0) {
-		uint32_t word = zr_rng_word(&p.rng, (uint64_t)(row * op.n + col));
+		uint32_t word = zr_rng_word(&p.rng, (uint64_t)(p.first + row * op.n + col));
 		x = word >= zr_drop_below(p.dropout) ? x * zr_drop_scale(p.dropout) : 0;
 	}
 	if (op.flags & ZR_MM_ACCUMULATE)
@@ -106,12 +107,13 @@ static cudaError_t launch(const struct scaled_product &p, cudaStream_t s)
 
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *op, cudaStream_t s)
 {
-	const struct scaled_product p = { *op, 1, 0, {} };
+	const struct scaled_product p = { *op, 1, 0, {}, 0 };
 	return launch(p, s);
 }
 
 cudaError_t zr_cuda_low_rank_update(const struct zr_op_matmul_low_rank *l, cudaStream_t s)
 {
-	const struct scaled_product p = { zr_low_rank_update(l), l->gain, l->dropout, l->rng };
+	const struct scaled_product p = { zr_low_rank_update(l), l->gain, l->dropout, l->rng,
+					  l->first };
 	return launch(p, s);
 }

@@ -80,20 +80,23 @@ static float dropout(const struct group *g)
 	return 0;
 }
 
-/* out = a + drop(gain b) */
-static int add_scaled(const struct group *g, int32_t dtype, int64_t n, float gain, float drop,
+/* out = a + drop(gain b), of `width` columns. Dropout counts places as they are sorted here, behind
+ * those of all rows before: what a slice drops depends on no other slice. */
+static int add_scaled(const struct group *g, int32_t dtype, int64_t width, float gain, float drop,
 		      const void *a, const void *b, void *out)
 {
 	const struct zr_layer_call *c = g->w->c;
+	const int64_t places_before = c->slot_first * g->m->weight->experts_per_token;
 	struct zr_op_residual op = { .size = sizeof op,
 				     .dtype = dtype,
 				     .dropout = drop,
-				     .n = n,
+				     .n = g->rows * width,
 				     .rng = c->rng,
 				     .a = a,
 				     .b = b,
 				     .out = out,
-				     .gain = gain };
+				     .gain = gain,
+				     .first = places_before * width };
 
 	op.rng.site = LORA_SITE + g->m->number;
 	return c->ops->residual(c->ops, c->stream, &op);
@@ -130,7 +133,7 @@ static int drop_inputs(const struct group *g, const void **x)
 		return ZR_OK;
 
 	*x = g->w->at.experts.dropped;
-	return add_scaled(g, g->w->c->dtype, g->rows * g->m->in, 1, dropout(g), NULL, whole,
+	return add_scaled(g, g->w->c->dtype, g->m->in, 1, dropout(g), NULL, whole,
 			  g->w->at.experts.dropped);
 }
 
@@ -149,7 +152,7 @@ static int lower(const struct group *g, int which, const void *x)
 	if (rc)
 		return rc;
 
-	return add_scaled(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
+	return add_scaled(g, t, g->m->r, g->m->scale, 0, NULL, low, low);
 }
 
 /* d += drop(low B^T), or low A */
@@ -171,7 +174,7 @@ static int raise_to(const struct group *g, int which, float drop, struct zr_arra
 	if (rc)
 		return rc;
 
-	return add_scaled(g, d.dtype, g->rows * n, 1, drop, d.data, wide, d.data);
+	return add_scaled(g, d.dtype, n, 1, drop, d.data, wide, d.data);
 }
 
 int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,

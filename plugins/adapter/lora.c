@@ -335,17 +335,9 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 
 static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 {
-	const int32_t slices = out->slices;
 	int rc = inst->model->declare(inst->base, out);
 	if (rc)
 		return rc;
-
-	/* elements of dropout would be counted from the first row of a slice */
-	if (slices > 1 && inst->o.dropout > 0)
-		return zr_fail(inst->h, ZR_ENOTSUP,
-			       "dropout = %g: this is not computed slice by slice; set it to 0, or "
-			       "take out [train] slices = %d",
-			       inst->o.dropout, slices);
 
 	inst->decl = *out;
 	const uint32_t tensors = count_tensors(inst);

@@ -95,18 +95,19 @@ static struct zr_rng rng_of(const struct lora_wrapped *w, const struct lora_map 
 	return rng;
 }
 
-/* out = drop(gain x), n elements. */
-static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t n, float gain,
-		 float dropout, const void *x, void *out)
+/* out = drop(gain x), rows of `width`. */
+static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows,
+		 int64_t width, float gain, float dropout, const void *x, void *out)
 {
 	struct zr_op_residual op = { .size = sizeof op,
 				     .dtype = w->c->dtype,
 				     .dropout = dropout,
-				     .n = n,
+				     .n = rows * width,
 				     .rng = rng_of(w, m),
 				     .b = x,
 				     .out = out,
-				     .gain = gain };
+				     .gain = gain,
+				     .first = w->c->slot_first * width };
 
 	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
@@ -120,7 +121,7 @@ static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t 
 		return ZR_OK;
 
 	*x = w->at.dropped;
-	return scale(w, m, rows * m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
+	return scale(w, m, rows, m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
 }
 
 /* dy B, which has been made for the other product of dy, or is made for it, too. */
@@ -149,6 +150,7 @@ static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint3
 					     .gain = m->scale,
 					     .dropout = dropout,
 					     .rng = rng_of(w, m),
+					     .first = w->c->slot_first * op->n,
 					     .u = u,
 					     .v = v,
 					     .product = *op };
@@ -194,7 +196,6 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	const struct lora_use *u = &w->l->use[i];
 	const struct lora_map *m = u->map;
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
-	const int64_t n = op->k * m->r;
 	const void *dy = out_in ? op->a.data : op->b.data;
 	const void *x = out_in ? op->b.data : op->a.data;
 	const void *low = w->at.low + (uint64_t)u->kept * w->at.each;
@@ -206,12 +207,12 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	if (!rc)
 		rc = lower_gradient(w, i, dy, op->k, 1);
 	if (!rc)
-		rc = scale(w, m, n, m->scale, 0, dlow, w->at.scaled);
+		rc = scale(w, m, op->k, m->r, m->scale, 0, dlow, w->at.scaled);
 	if (!rc && da)
 		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x,
 			     zr_array_at(ZR_F32, da));
 	if (!rc)
-		rc = scale(w, m, n, m->scale, 0, low, w->at.scaled);
+		rc = scale(w, m, op->k, m->r, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
 		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled,
 			     zr_array_at(ZR_F32, db));

@@ -105,6 +105,8 @@ kind 'one micro-batch for all ranks of a sequence' -o train.train_batch_size=4
 kind 'frozen tensors' -o 'train.freeze=wte.* h.1.attn.* *.bias'
 kind 'a frozen block' -o 'train.freeze=wpe.* wte.* h.0.*'
 kind 'LoRA' -o adapter.plugin=lora -o adapter.r=3
+kind 'dropout' -o model.dropout=0.1
+type=bf16 kind 'LoRA, dropout' -o adapter.plugin=lora -o adapter.r=3 -o adapter.dropout=0.2
 kind 'Muon' -o 'optimizer.m.match=h.*.attn.*.weight h.*.mlp.*.weight' -o optimizer.m.plugin=muon
 kind 'LAMB' -o optimizer.plugin=lamb
 kind '8-bit states' -o optimizer.states=8bit
@@ -289,7 +291,6 @@ refused 'heads that ranks do not divide' 2 \
 	'[train] sequence = heads: sequence_ranks = 2 does not divide the key heads of the model; take fewer ranks, or keys' \
 	$(of 4 2) -o train.sequence=heads
 refused 'ranks that are no power of two' 3 '[train] sequence_ranks = 3: it must be a power of two' $(of 4 3)
-refused 'dropout' 1 '[model] dropout = 0.1: this is not computed slice by slice; set it to 0, or take out [train] slices = 4' $(of 4) -o model.dropout=0.1
 build whole
 refused 'a model that is not cut' 1 \
 	'[train] slices = 4: model whole computes layer h.1 whole, not slice by slice; set slices = 1, or take another model' $(of 4) \

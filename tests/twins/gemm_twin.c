@@ -56,7 +56,7 @@ static float update(const struct zr_op_matmul_low_rank *l, int tiles, int64_t ro
 	const struct zr_op_matmul uv = zr_low_rank_product(l);
 	float x = element(&uv, tiles, row, col, 0, 0) * l->gain;
 	if (l->dropout > 0)
-		x = zr_rng_word(&l->rng, (uint64_t)(row * uv.n + col)) >=
+		x = zr_rng_word(&l->rng, (uint64_t)(l->first + row * uv.n + col)) >=
 				    zr_drop_below(l->dropout) ?
 			    x * zr_drop_scale(l->dropout) :
 			    0;

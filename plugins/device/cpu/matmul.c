@@ -323,6 +323,9 @@ int cpu_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
 			const struct zr_op_matmul_low_rank *low)
 {
 	const struct zr_op_matmul *op = &low->product;
+	int rc = zr_check_first(ops->dev->h, "matmul_low_rank", low->first);
 	(void)s;
+	if (rc)
+		return rc;
 	return run(ops, op, low, op->m, op->n);
 }

@@ -405,5 +405,8 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_o
 int cuda_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
 			 const struct zr_op_matmul_low_rank *low)
 {
+	int rc = zr_check_first(ops->dev->h, "matmul_low_rank", low->first);
+	if (rc)
+		return rc;
 	return run(ops->dev, s, &low->product, low);
 }

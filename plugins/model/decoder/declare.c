@@ -330,8 +330,7 @@ static double flops_per_token(const struct zr_inst *g)
 	       12 * seen * queries;
 }
 
-/* What is not computed slice by slice: losses of routers are made of sums over all tokens, and
- * residual() counts dropout's elements from the first row of a call. */
+/* What is not computed slice by slice: losses of routers are made of sums over all tokens. */
 static int check_slices(const struct zr_inst *g)
 {
 	const struct decoder_opts *o = g->o;
@@ -339,7 +338,6 @@ static int check_slices(const struct zr_inst *g)
 		const char *option;
 		double value;
 	} refused[] = {
-		{ "dropout", o->dropout },
 		{ "router_aux_loss_coef", o->router_aux_loss_coef },
 		{ "router_z_loss_coef", o->router_z_loss_coef },
 	};

@@ -418,7 +418,8 @@ int residual(const struct pass *p, int n, const void *a, const void *b, void *ou
 				     .a = a,
 				     .b = b,
 				     .out = out,
-				     .gain = (float)p->o->residual_gain };
+				     .gain = (float)p->o->residual_gain,
+				     .first = p->c->slot_first * p->C };
 
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

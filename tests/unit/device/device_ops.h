@@ -186,7 +186,8 @@ static void element_ops(const struct dev *d, float *x, int32_t dtype)
 				    .rng = { 5, 6, 7, 8 },
 				    .a = slot(x, 27),
 				    .b = slot(x, 28),
-				    .out = slot(x, 30) };
+				    .out = slot(x, 30),
+				    .first = 4321 };
 	struct zr_op_fold f = { .size = sizeof f,
 				.flags = ZR_OP_ACCUMULATE,
 				.comm_dtype = dtype,

@@ -46,6 +46,7 @@ static struct low low_new(const int64_t *shape, uint32_t flags, uint32_t low_fla
 					       .gain = 0.7f,
 					       .dropout = dropout,
 					       .rng = { 5, 6, 7, 8 },
+					       .first = dropout > 0 ? m * k + 3 : 0,
 					       .u = t.u.p,
 					       .v = t.v.p,
 					       .product = { .size = sizeof t.op.product,
@@ -203,7 +204,8 @@ static void separately(const struct dev *d, const struct low *t, float *uv)
 				       .rng = t->op.rng,
 				       .b = uv,
 				       .out = uv,
-				       .gain = t->op.gain };
+				       .gain = t->op.gain,
+				       .first = t->op.first };
 	assert_int_equal(d->ops->matmul(d->ops, NULL, o), ZR_OK);
 	assert_int_equal(d->ops->matmul(d->ops, NULL, &low), ZR_OK);
 	assert_int_equal(d->ops->residual(d->ops, NULL, &drop), ZR_OK);

@@ -227,6 +227,16 @@ static void queries_and_heads_of_dropout(void **state)
 		"attention: dropout of 7 rows has none for 8");
 }
 
+static void elements_of_dropout(void **state)
+{
+	struct zr_op_residual r = { .size = sizeof r, .dtype = ZR_F32, .first = -1 };
+	struct zr_op_matmul_low_rank m = { .size = sizeof m, .first = -4 };
+	(void)state;
+	refused(d.ops->residual(d.ops, NULL, &r), "residual: dropout has no element -1");
+	refused(d.ops->matmul_low_rank(d.ops, NULL, &m),
+		"matmul_low_rank: dropout has no element -4");
+}
+
 static void heads_to_cast(void **state)
 {
 	struct zr_op_cast_heads h = { .size = sizeof h,
@@ -251,11 +261,17 @@ static void heads_to_cast(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(activations),    cmocka_unit_test(rows_of_gates),
-		cmocka_unit_test(groups_of_rows), cmocka_unit_test(windows_and_soft_caps),
-		cmocka_unit_test(parts_of_heads), cmocka_unit_test(logits),
-		cmocka_unit_test(heads_to_scale), cmocka_unit_test(scales_of_types_without),
-		cmocka_unit_test(heads_to_cast),  cmocka_unit_test(queries_and_heads_of_dropout),
+		cmocka_unit_test(activations),
+		cmocka_unit_test(rows_of_gates),
+		cmocka_unit_test(groups_of_rows),
+		cmocka_unit_test(windows_and_soft_caps),
+		cmocka_unit_test(parts_of_heads),
+		cmocka_unit_test(logits),
+		cmocka_unit_test(heads_to_scale),
+		cmocka_unit_test(scales_of_types_without),
+		cmocka_unit_test(heads_to_cast),
+		cmocka_unit_test(queries_and_heads_of_dropout),
+		cmocka_unit_test(elements_of_dropout),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

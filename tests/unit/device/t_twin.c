@@ -105,6 +105,7 @@ static int low_rank(const struct side *s, int32_t dtype, int variant)
 					    .gain = 0.5f,
 					    .dropout = variant & 4 ? 0.2f : 0,
 					    .rng = { 1, 2, 3, 4 },
+					    .first = variant & 4 ? arg[2] + 1 : 0,
 					    .u = at(s, 5),
 					    .v = at(s, 6) };
 	op.product = (struct zr_op_matmul){ .size = sizeof op.product,
@@ -350,7 +351,8 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 				    .rng = { 5, 6, 7, 8 },
 				    .a = at(s, 0),
 				    .b = at(s, 1),
-				    .out = at(s, 4) };
+				    .out = at(s, 4),
+				    .first = 77 * variant };
 	struct zr_op_swiglu w = { .size = sizeof w,
 				  .dtype = dtype,
 				  .n = N,

@@ -245,7 +245,8 @@ static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 				     .a = trial & 2 ? b[0].p : NULL,
 				     .b = b[1].p,
 				     .out = b[2].p,
-				     .gain = trial & 2 ? 1.7f : 0 };
+				     .gain = trial & 2 ? 1.7f : 0,
+				     .first = trial == 3 ? (1ll << 34) + n : 0 };
 	BY(residual, op, n);
 }
 

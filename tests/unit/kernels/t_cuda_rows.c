@@ -601,6 +601,7 @@ static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_
 						    .gain = 0.6f,
 						    .dropout = dropout,
 						    .rng = { 1, 2, 3, 4 },
+						    .first = m * n + 1,
 						    .u = u.p,
 						    .v = v.p };
 		op.product = (struct zr_op_matmul){ .size = sizeof op.product,

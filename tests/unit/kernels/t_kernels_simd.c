@@ -246,7 +246,8 @@ static void make_residual(struct job *j, const struct shape *s, int32_t dtype, i
 						  .rng = { 0x123456789abcdef0u, 77, 5, 17 },
 						  .a = variation & 1 ? noise(s->n, dtype) : NULL,
 						  .b = noise(s->n, dtype),
-						  .out = output(j, s->n, dtype, 1) };
+						  .out = output(j, s->n, dtype, 1),
+						  .first = variation * s->n };
 }
 
 static void make_bias_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
