@@ -45,6 +45,16 @@ static int is_too_much(const struct zr_layer_bytes *b)
 	return (b->out | b->saved | b->work_fwd | b->work_bwd | b->grad | b->key_sums) >> 46 != 0;
 }
 
+/* Whether its sums are in its output, where doubles can be. */
+static int has_its_sums(const struct zr_layer_bytes *b)
+{
+	if (!b->sums)
+		return 1;
+	if (b->sums_at % sizeof(double) || b->sums % sizeof(double))
+		return 0;
+	return b->sums <= b->out && b->sums_at <= b->out - b->sums;
+}
+
 static int size_layer(struct zr_setup *s, uint32_t i, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
@@ -60,6 +70,8 @@ static int size_layer(struct zr_setup *s, uint32_t i, struct zr_error *err)
 		f->slice_bytes[i] = b;
 		f->layer_bytes[i] = of_all_slices(&f->slices, &b);
 	}
+	if (!has_its_sums(&b))
+		return zr_err(err, ZR_EINVAL, "layer %u: its sums lie outside of its output", i);
 	if (!is_too_much(&b) && !is_too_much(&f->layer_bytes[i]))
 		return 0;
 	return zr_err(err, ZR_EINVAL,

@@ -328,6 +328,15 @@ static inline int zr_check_route(const struct zr_host *h, const char *op, int64_
 	return zr_check_experts(h, op, rows * k, experts);
 }
 
+static inline int zr_check_router_losses(const struct zr_host *h,
+					 const struct zr_op_router_losses *o)
+{
+	if (o->parts < 0)
+		return zr_fail(h, ZR_EINVAL, "router_losses: sums of %lld parts",
+			       (long long)o->parts);
+	return zr_check_experts(h, "router_losses", 0, o->experts);
+}
+
 static inline int zr_check_combine(const struct zr_host *h, const struct zr_op_expert_combine *o)
 {
 	int rc = zr_check_dtype(h, "expert_combine", o->dtype);

@@ -17,12 +17,15 @@ common=(-o train.train_batch_size=8 -o train.steps=2 -o train.eval_every=2 -o tr
 # updates after it.
 plain='-o model.dropout=0'
 four='-o model.heads=4 -o model.width=64'
+mixture="$four -o model.ffn_width=40 -o model.experts=3 -o model.experts_per_token=2"
 declare -A kinds=(
 	[gpt2]="$plain"
 	[gpt2-untied]="$plain -o model.tied=no"
 	[gpt2-early]="$plain -o train.gradient_clipping=0"
 	[gpt2-frozen]="$plain -o train.freeze=h.1.*"
 	[gpt2-lora]="$plain -o adapter.plugin=lora -o adapter.r=3"
+	[gpt2-dropout]="-o model.dropout=0.2"
+	[gpt2-lora-dropout]="-o model.dropout=0.1 -o adapter.plugin=lora -o adapter.r=3 -o adapter.dropout=0.2"
 	[gpt2-qkclip]="$plain -o train.qk_clip=yes -o train.qk_clip_threshold=0.05"
 	[llama]="$four -o model.plugin=llama -o model.kv_heads=2"
 	[llama-tied-muon]="$four -o model.plugin=llama -o model.kv_heads=1 -o model.tied=yes -o optimizer.m.match=*_proj.weight -o optimizer.m.plugin=muon"
@@ -30,7 +33,11 @@ declare -A kinds=(
 	[llama-documents]="$four -o model.plugin=llama -o model.kv_heads=2"
 	[qwen3-8bit]="$four -o model.plugin=qwen3 -o model.kv_heads=2 -o optimizer.states=8bit"
 	[gemma2]="$four -o model.plugin=gemma2 -o model.kv_heads=2 -o model.head_dim=16 -o model.window=7"
-	[mixtral]="$four -o model.plugin=mixtral -o model.ffn_width=40 -o model.experts=3 -o model.experts_per_token=2 -o model.router_aux_loss_coef=0"
+	[mixtral]="$mixture -o model.plugin=mixtral -o model.router_aux_loss_coef=0"
+	[mixtral-losses]="$mixture -o model.plugin=mixtral -o model.router_aux_loss_coef=0.4 -o model.router_z_loss_coef=0.2"
+	[mixtral-lora-dropout]="$mixture -o model.plugin=mixtral -o adapter.plugin=lora -o adapter.r=3 -o adapter.dropout=0.2"
+	[qwen3_moe-early]="$mixture -o model.plugin=qwen3_moe -o model.kv_heads=2 -o train.gradient_clipping=0"
+	[olmoe-documents]="$mixture -o model.plugin=olmoe"
 )
 mapfile -t names < <(printf '%s\n' "${!kinds[@]}" | grep -E "${KINDS:-.}" | sort)
 MATRIX=full WORLDS='1 2 4 8' product | sed -E 's/(mics) 6/\1 4/' > "$scratch/product"

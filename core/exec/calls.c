@@ -12,12 +12,15 @@
 
 int zr_add_loss(struct zr_session *s, const struct zr_call *c)
 {
+	const struct zr_slices *z = &s->facts->slices;
 	const double *loss = (const double *)c->at[ZR_O_LOSS_LOSS];
 	const int aux = s->facts->decl.aux_loss != 0;
 
-	for (int32_t i = 0; i < s->facts->slices.here; i++, loss += 1 + aux) {
+	for (int32_t i = 0; i < z->here; i++) {
 		zr_exact_add(&s->decided->boundary.loss, loss[0]);
-		zr_exact_add(&s->decided->boundary.aux_loss, aux ? loss[1] : 0);
+		if (aux && zr_slice_at(z, i) == 0) /* all have that of the micro-batch */
+			zr_exact_add(&s->decided->boundary.aux_loss, loss[1]);
+		loss += 1 + aux;
 	}
 	return 0;
 }

@@ -84,8 +84,8 @@ static int call_model(struct zr_session *s, const struct zr_call *c)
 	return zr_user_failed(s, it, rc, "forward", c->err);
 }
 
-/* The keys of a slice, and what is between its parts; behind n pairs. */
-static void point_keys(struct zr_session *s, const struct zr_call *c, int64_t n)
+/* The keys of a slice, what is between its parts, and sums of all slices; behind n pairs. */
+static void point_slice(struct zr_session *s, const struct zr_call *c, int64_t n)
 {
 	struct zr_layer_call *call = &s->call;
 	call->keys = c->at[zr_behind_pairs(ZR_O_LAYER_KEYS, n)];
@@ -95,6 +95,7 @@ static void point_keys(struct zr_session *s, const struct zr_call *c, int64_t n)
 	call->attended = c->at[zr_behind_pairs(ZR_O_LAYER_ATTENDED, n)];
 	call->dattended = c->at[zr_behind_pairs(ZR_O_LAYER_DATTENDED, n)];
 	call->kept = c->at[zr_behind_pairs(ZR_O_LAYER_KEPT, n)];
+	call->slot_sums = (const double *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_SUMS, n)];
 }
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
@@ -123,7 +124,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
 	if (zr_sliced(&s->facts->slices)) {
-		point_keys(s, c, (int64_t)layer->n_units);
+		point_slice(s, c, (int64_t)layer->n_units);
 		zr_slice_call(s->facts, c->i, call);
 	}
 

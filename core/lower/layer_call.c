@@ -105,8 +105,7 @@ static struct places places_of(struct zr_lowering *l, const struct zr_low_call *
 	return p;
 }
 
-/* What the i-th slice of a rank has of memory that all have alike; the last one to its end. */
-static struct zr_operand of_slice(const struct zr_lowering *l, struct zr_operand all, int64_t i)
+struct zr_operand zr_low_of_slice(const struct zr_lowering *l, struct zr_operand all, int64_t i)
 {
 	const uint64_t here = (uint64_t)l->f->slices.here, apart = all.bytes / here / 64 * 64;
 	const uint64_t at = (uint64_t)i * apart;
@@ -124,12 +123,12 @@ static void cut_places(const struct zr_lowering *l, const struct zr_low_call *c,
 	const struct zr_slices *z = &l->f->slices;
 	const int64_t i = zr_slice_place(z, c->slice);
 
-	p->in = of_slice(l, p->in, i);
-	p->out = of_slice(l, p->out, i);
+	p->in = zr_low_of_slice(l, p->in, i);
+	p->out = zr_low_of_slice(l, p->out, i);
 	if (one->keys)
 		p->saved = zr_operand_part(p->saved, 0, (uint64_t)z->here * zr_up(one->saved, 64));
-	p->saved = of_slice(l, p->saved, i);
-	p->grad = of_slice(l, p->grad, i);
+	p->saved = zr_low_of_slice(l, p->saved, i);
+	p->grad = zr_low_of_slice(l, p->grad, i);
 }
 
 static void layer_activations(struct zr_lowering *l, const struct zr_low_call *c)
@@ -205,6 +204,7 @@ static void layer_keys(struct zr_lowering *l, const struct zr_low_call *c)
 	one_more(l, c, ZR_O_LAYER_ATTENDED, c->attended, reads_or(attend && !backward));
 	one_more(l, c, ZR_O_LAYER_DATTENDED, c->dattended, reads_or(after));
 	one_more(l, c, ZR_O_LAYER_KEPT, c->kept, reads_or(!backward));
+	one_more(l, c, ZR_O_LAYER_SUMS, c->slot_sums, ZR_READS);
 }
 
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use)

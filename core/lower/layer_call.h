@@ -20,7 +20,7 @@ struct zr_low_call {
 	int32_t slice;
 	uint32_t parts;
 	const struct zr_operand *leaf;
-	struct zr_operand keys, all_keys, key_sums, held, attended, dattended, kept;
+	struct zr_operand keys, all_keys, key_sums, held, attended, dattended, kept, slot_sums;
 };
 
 /* By heads, attention has all rows of the sequence, and none of the layer's. */
@@ -33,6 +33,9 @@ static inline int zr_of_all_rows(const struct zr_low_call *c)
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use);
 
 void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c);
+
+/* What the i-th slice of a rank has of memory that all have alike; the last one to its end. */
+struct zr_operand zr_low_of_slice(const struct zr_lowering *l, struct zr_operand all, int64_t i);
 
 /* lower_slices.c: calls of all slices that this rank has; work: of one. */
 void zr_low_slices(struct zr_lowering *l, const struct zr_low_call *c);

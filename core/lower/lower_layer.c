@@ -59,7 +59,8 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 				 .held = zr_none(),
 				 .attended = zr_none(),
 				 .dattended = zr_none(),
-				 .kept = zr_none() };
+				 .kept = zr_none(),
+				 .slot_sums = zr_none() };
 	l->unit = use->n_units ? use->units[0] : -1;
 	zr_low_take_params(l, use);
 	if (zr_sliced(&l->f->slices))

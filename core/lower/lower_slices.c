@@ -8,6 +8,8 @@
  *   backward    keys come again; AFTER | ATTEND of each leaf; what queries gave to keys goes
  *               to the ranks that have them; SUMS | BEFORE of each leaf
  *
+ * Before the loss layer sums of all slices come, where the model has some (slot_sums).
+ *
  * What each leaf gives to keys is added as a balanced tree as it comes, and goes on where the ranks
  * of the sequence add it. lower_heads.c: the same, divided by heads.
  */
@@ -155,8 +157,65 @@ static void backward_of_rows(struct zr_lowering *l, struct zr_low_use *s)
 	}
 }
 
+static void copy_sums(struct zr_lowering *l, struct zr_operand from, struct zr_operand to)
+{
+	const struct zr_instr bits_stay = {
+		.kind = ZR_I_CAST,
+		.from = ZR_F32,
+		.dtype = ZR_F32,
+	};
+
+	zr_low_emit(l, bits_stay);
+	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
+	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
+}
+
+/* What this rank's slices left behind the rows that the loss layer reads, by leaves. */
+static void collect_sums(struct zr_lowering *l, const struct zr_low_use *s,
+			 const struct zr_layer_bytes *before, struct zr_operand to)
+{
+	struct zr_operand in = zr_low_activation(l, l->act->use[s->call.number].in);
+	struct zr_operand of;
+
+	for (int32_t i = 0; i < s->z->here; i++) {
+		const int32_t slice = zr_low_leaf(s, i);
+		of = zr_low_of_slice(l, in, zr_slice_place(s->z, slice));
+		of = zr_operand_part(of, before->sums_at, before->sums);
+		copy_sums(l, of, part_of(to, i, before->sums));
+	}
+}
+
+/* Those of the whole sequence: leaves of a rank follow each other, so that they are in one order
+ * however many ranks there are. */
+static struct zr_operand gather_sums(struct zr_lowering *l, const struct zr_low_use *s)
+{
+	const struct zr_layer_bytes *before = s->bytes - 1;
+	const uint64_t ranks = (uint64_t)s->z->ranks;
+	struct zr_operand own, all;
+	uint64_t bytes;
+	int32_t where = ZR_R_COMM;
+	if (!s->call.loss || !s->call.use->layer)
+		return zr_none();
+	if (!before->sums)
+		return zr_none();
+
+	if (ranks == 1)
+		where = ZR_R_WORK;
+	bytes = (uint64_t)s->z->here * before->sums;
+	own = zr_low_buffer(l, where, bytes, 64);
+	collect_sums(l, s, before, own);
+	if (ranks == 1)
+		return own;
+
+	all = zr_low_buffer(l, ZR_R_COMM, bytes * ranks, 64);
+	l->part[0] = (struct zr_sent_received){ own, all };
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_SEQUENCE, ZR_F32, 0, 1);
+	return all;
+}
+
 static void backward(struct zr_lowering *l, struct zr_low_use *s)
 {
+	s->call.slot_sums = gather_sums(l, s);
 	zr_low_begin_trees(l, s);
 	if (!s->parted)
 		backward_of_rows(l, s);

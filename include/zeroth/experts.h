@@ -44,15 +44,16 @@ struct zr_op_route {
 /* The losses of routers, from sums over `blocks` blocks of the same tokens:
  *   *loss = balance * experts * sum over e of f[e] P[e] + z * mean of lse^2
  * (Fedus et al. 2022, as transformers counts; Zoph et al. 2022), where f[e] is the number of places
- * of e per token, whose sum is k, and P[e] the mean of p[e]. All are 0 where no token counts.
- * GROWABLE. */
+ * of e per token, whose sum is k, and P[e] the mean of p[e]. All are 0 where no token counts. The
+ * sums may be those of `parts` of the tokens, which are added in order first. GROWABLE. */
 struct zr_op_router_losses {
 	uint32_t size, flags;
 	int64_t blocks, experts;
 	float balance, z;
-	const double *sums; /* [2 experts + 2] */
+	const double *sums; /* [parts][2 experts + 2] */
 	float *share;       /* [experts + 1]: f, and the tokens of each block */
 	double *loss;
+	int64_t parts; /* 0: 1 */
 };
 
 /* dlogits = gradient w.r.t. the logits of sum(dweights * weights) + balance * experts * sum of

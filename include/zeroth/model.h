@@ -135,7 +135,9 @@ struct zr_model_decl {
 	 * it, or ZR_META_MISFIT where none could */
 	const char *const *meta;
 	/* 1: gradients are of more than the mean loss of a micro-batch's tokens, as with losses of
-	 * a mixture's routers: the loss layer's backward stores what is added as loss_sum[1] */
+	 * a mixture's routers: the loss layer's backward stores what is added as loss_sum[1]. With
+	 * slices all of its calls store the same, that of the micro-batch; zr_layer_bytes.sums says
+	 * from what. */
 	uint32_t aux_loss, rsv;
 	/* Set by the host before declare(): by how many ranks a sequence is shared, into how many
 	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
@@ -172,6 +174,10 @@ struct zr_layer_bytes {
 	 * of each of its sections, in which heads follow each other. Of all rows: what attention
 	 * gives; what it keeps of a share of the heads. */
 	uint64_t section[3], attended, attend_kept;
+	/* With slices, of the layer whose output the loss layer reads: so many bytes, from byte
+	 * sums_at of the output on, are fp64 sums over the rows of the slice, which its forward
+	 * leaves there in a training. The loss layer gets those of all slices as `slot_sums`. */
+	uint64_t sums_at, sums;
 };
 
 /* What a token gets does not depend on how many are in the call: to sample with a cache gives the
@@ -271,6 +277,10 @@ struct zr_layer_call {
 	const void *all_keys;
 	float *key_sums;
 	void *held, *attended, *dattended, *kept;
+	/* [slices][zr_layer_bytes.sums], backward of the loss layer: the sums of all slices, first
+	 * of 0, then of slices - 1, 1, slices - 2 and so on, on whatever rank they are: what is
+	 * added in this order has the same bits on every rank. NULL: there are none. */
+	const double *slot_sums;
 };
 
 /* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and

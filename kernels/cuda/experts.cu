@@ -137,14 +137,27 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	op.sums[number_at] = (op.before ? op.before[number_at] : 0) + (double)number[0];
 }
 
-static __global__ void losses_kernel(const __grid_constant__ struct zr_op_router_losses op)
+/* One block; a thread adds the parts of a sum. */
+static __global__ void __launch_bounds__(ZR_THREADS)
+	losses_kernel(const __grid_constant__ struct zr_op_router_losses op)
 {
-	const double *p = op.sums + op.experts, all = op.sums[2 * op.experts + 1];
+	__shared__ double sums[2 * ZR_EXPERTS + 2];
+	const int64_t n = 2 * op.experts + 2;
+	for (int64_t i = threadIdx.x; i < n; i += ZR_THREADS) {
+		sums[i] = op.sums[i];
+		for (int64_t part = 1; part < op.parts; part++)
+			sums[i] += op.sums[part * n + i];
+	}
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+
+	const double *p = sums + op.experts, all = sums[2 * op.experts + 1];
 	const double tokens = all > 0 ? all : 1; /* without tokens all sums are 0 */
 	double balance = 0;
 	for (int64_t e = 0; e < op.experts; e++) {
-		balance += op.sums[e] / tokens * (p[e] / tokens);
-		op.share[e] = (float)(op.sums[e] / tokens);
+		balance += sums[e] / tokens * (p[e] / tokens);
+		op.share[e] = (float)(sums[e] / tokens);
 	}
 	op.share[op.experts] = (float)(tokens / (double)op.blocks);
 	*op.loss = (double)op.balance * ((double)op.experts * balance) +
@@ -174,7 +187,7 @@ cudaError_t zr_cuda_route(const struct zr_op_route *op, cudaStream_t s)
 
 cudaError_t zr_cuda_router_losses(const struct zr_op_router_losses *op, cudaStream_t s)
 {
-	return zr_launch(losses_kernel, dim3(1), dim3(1), 0, s, *op);
+	return zr_launch(losses_kernel, dim3(1), dim3(ZR_THREADS), 0, s, *op);
 }
 
 cudaError_t zr_cuda_route_bwd(const struct zr_op_route_bwd *op, cudaStream_t s)

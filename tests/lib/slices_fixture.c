@@ -78,6 +78,7 @@ struct slices *slices_new(struct fixture *r)
 		z->keys[l] = fixture_room(n * b->keys);
 		z->key_sums[l] = fixture_room(n * b->key_sums);
 	}
+	z->sums = fixture_room(n * z->bytes[layers - 2].sums);
 	for (int s = 0; s < z->n; s++)
 		make_slice(z, s);
 	for (int32_t i = 0; i < r->s.length && !r->documents; i++)
@@ -113,6 +114,7 @@ void slices_free(struct slices *z)
 	free(z->gradient);
 	free(z->writer);
 	free(z->loss);
+	free(z->sums);
 	free(z->before);
 	free(z);
 }
@@ -202,6 +204,8 @@ static void backward(struct slices *z, uint32_t l, int s, uint32_t parts)
 	}
 	for (k = 0; k < t.n; k++)
 		t.dparam[k] = z->gradient[s] + z->r->start[t.number[k]];
+	if (l + 1 == z->r->d.n_layers && z->bytes[l - 1].sums)
+		c.slot_sums = (const double *)(const void *)z->sums;
 	if (parts & ZR_PART_ATTEND)
 		c.key_sums = z->given[s];
 	else if (parts)
@@ -283,11 +287,31 @@ static void poison(struct slices *z)
 	}
 }
 
+/* The slice whose sums are the i-th of all: 0, n - 1, 1, n - 2, ... */
+static int slice_of_sums(const struct slices *z, int i)
+{
+	return i % 2 ? z->n - 1 - i / 2 : i / 2;
+}
+
+/* Those of slices that ran; of others what the run before left. */
+static void gather_sums(struct slices *z, const struct turns *t)
+{
+	const uint32_t before = z->r->d.n_layers - 2;
+	const struct zr_layer_bytes *b = &z->bytes[before];
+	for (int i = 0; i < z->n; i++) {
+		const int s = slice_of_sums(z, i);
+		const char *out = z->out[before * (uint32_t)z->n + (uint32_t)s];
+		if (s >= t->from && s < t->from + t->n)
+			memcpy(z->sums + (uint64_t)i * b->sums, out + b->sums_at, b->sums);
+	}
+}
+
 static void run(struct slices *z, const struct turns *t)
 {
 	poison(z);
 	for (uint32_t l = 0; l + 1 < z->r->d.n_layers; l++)
 		forward_all(z, t, l);
+	gather_sums(z, t);
 	for (uint32_t l = z->r->d.n_layers; l-- > 0;)
 		backward_all(z, t, l);
 }
@@ -303,6 +327,8 @@ double slices_step(struct slices *z, enum slices_order order)
 	memcpy(r->gradient, z->gradient[0], (size_t)r->total * sizeof(float));
 	for (int s = 0; s < z->n; s++)
 		loss += z->loss[s][0];
+	if (r->d.aux_loss) /* all slices have that of the sequence */
+		loss += z->loss[0][1] * (double)r->s.length;
 	for (int s = 1; s < z->n; s++)
 		for (int64_t i = 0; i < r->total; i++)
 			r->gradient[i] += z->gradient[s][i];

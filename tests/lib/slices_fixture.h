@@ -31,6 +31,7 @@ struct slices {
 	float *before;                /* the same, before a call */
 	int32_t **writer;             /* [n][units] the layer that stored gradients first; -1 */
 	double (*loss)[2];            /* [n] as zr_layer_call.loss_sum */
+	char *sums;                   /* as zr_layer_call.slot_sums */
 };
 
 /* Of a fixture with tokens, and with documents if it is to have some. */

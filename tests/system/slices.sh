@@ -127,11 +127,30 @@ kind 'smollm3: blocks without positions' -o model.plugin=smollm3 -o model.kv_hea
 kind 'phi3: joint maps' -o model.plugin=phi3 -o model.kv_heads=2 -o model.dropout=0
 kind 'gpt_neox: parallel branches' -o model.plugin=gpt_neox -o model.rope_fraction=0.5 -o model.dropout=0
 kind 'olmo2: norms of all heads' -o model.plugin=olmo2 -o model.kv_heads=2
-kind 'mixtral' -o model.plugin=mixtral -o model.experts=3 -o model.experts_per_token=2 -o model.ffn_width=40 -o model.router_aux_loss_coef=0
+moe=(-o model.experts=3 -o model.experts_per_token=2 -o model.ffn_width=40)
+kind 'mixtral' -o model.plugin=mixtral "${moe[@]}"
+type=bf16 kind 'mixtral, no losses of routers' -o model.plugin=mixtral "${moe[@]}" -o model.router_aux_loss_coef=0
+kind 'qwen3_moe, both losses of routers' -o model.plugin=qwen3_moe "${moe[@]}" -o model.router_aux_loss_coef=0.4 -o model.router_z_loss_coef=0.2
+type=fp16 kind 'olmoe' -o model.plugin=olmoe "${moe[@]}" -o model.kv_heads=2
+kind 'mixtral, LoRA with dropout' -o model.plugin=mixtral "${moe[@]}" -o adapter.plugin=lora -o adapter.r=3 -o adapter.dropout=0.2
 is 'I1 llama: two sequences of four ranks, by keys' "$(digest fp32 fp32 none none none stage3 8 keep auto auto 1 \
 	"${common[@]}" $(of 8 4) "${llama[@]}" -o train.sequence=keys)" "$(plainly fp32 8 "${llama[@]}")"
 is 'I1 llama: as many ranks as slices' "$(digest fp32 fp32 none none none stage3 8 keep auto auto 1 "${common[@]}" $(of 8 8) "${llama[@]}" \
 	-o model.kv_heads=2)" "$(plainly fp32 8 "${llama[@]}" -o model.kv_heads=2)"
+
+# aux RANKS OPTION...: the losses of routers of each step
+aux() {
+	rm -rf "$scratch/aux"
+	"$ZEROTH" train -n "$1" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/aux" -o device.threads=1 \
+		-o train.steps=3 "${common[@]}" -o model.plugin=mixtral "${moe[@]}" -o model.router_aux_loss_coef=0.4 \
+		-o model.router_z_loss_coef=0.2 "${@:2}" > "$scratch/out" 2>&1
+	sed -n 's/.*"aux_loss":\([0-9.e-]*\).*/\1/p' "$scratch/aux/metrics.jsonl"
+}
+of_all=$(aux 1 $(of 8))
+like 'losses of routers, once for a micro-batch, are those without slices' "$(paste <(echo "$of_all") <(aux 1) |
+	awk '$1 - $2 < 1e-6 && $2 - $1 < 1e-6 && $1 > 0.1' | wc -l)" '^3$'
+is 'I1 losses of routers: two ranks share' "$(aux 2 $(of 8 2))" "$of_all"
+is 'I1 losses of routers: eight ranks share, by keys' "$(aux 8 $(of 8 8) -o train.sequence=keys -o zero.plugin=stage3)" "$of_all"
 
 # ---- documents ----
 build documents
@@ -241,6 +260,7 @@ as_planned() { # as_planned RANKS OPTION...
 	is "I2: $* receives what is planned" "$(received measured)" "$(received planned)"
 }
 as_planned 1 $(of 8) "${llama[@]}"
+as_planned 2 $(of 8 2) -o model.plugin=mixtral "${moe[@]}" -o zero.plugin=stage2
 as_planned 2 $(of 8 2) "${llama[@]}" -o model.kv_heads=2 -o precision.plugin=bf16 -o zero.plugin=stage3
 one_in 3 && as_planned 4 $(of 8 4 2) -o model.dropout=0 -o zero.plugin=stage2 -o activation.plugin=recompute
 one_in 3 && as_planned 4 $(of 8 2 4) -o model.dropout=0 -o precision.plugin=fp16 -o offload.optimizer.plugin=cpu -o device.memory=32M \
@@ -295,9 +315,9 @@ build whole
 refused 'a model that is not cut' 1 \
 	'[train] slices = 4: model whole computes layer h.1 whole, not slice by slice; set slices = 1, or take another model' $(of 4) \
 	-o model.plugin="$scratch/whole.so"
-cp "$ZR_SRCDIR/tests/lib/mixture.ini" "$scratch/refused.ini"
-refused 'losses of routers' 1 \
-	'[model] router_aux_loss_coef = 0.02: this is not computed slice by slice; set it to 0, or take out [train] slices = 4' \
-	$(of 4) -o model.router_aux_loss_coef=0.02
+for at in 4 1000000; do
+	SUMS_AT=$at refused "sums that are not in an output, at $at" 1 'layer 0: its sums lie outside of its output' $(of 4) \
+		-o model.plugin="$scratch/whole.so"
+done
 
 done_testing

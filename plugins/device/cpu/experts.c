@@ -136,22 +136,38 @@ int cpu_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_
 	return ZR_OK;
 }
 
+/* The i-th sum over all parts. */
+static double sum_of_parts(const struct zr_op_router_losses *o, int64_t i)
+{
+	const int64_t apart = 2 * o->experts + 2;
+	double sum = o->sums[i];
+
+	for (int64_t part = 1; part < o->parts; part++)
+		sum += o->sums[part * apart + i];
+	return sum;
+}
+
 int cpu_router_losses(const struct zr_ops *ops, struct zr_stream *s,
 		      const struct zr_op_router_losses *o)
 {
-	const double *p = o->sums + o->experts, all = o->sums[2 * o->experts + 1];
+	const int64_t E = o->experts;
+	int rc = zr_check_router_losses(ops->dev->h, o);
+	(void)s;
+	if (rc)
+		return rc;
+
+	const double all = sum_of_parts(o, 2 * E + 1);
 	const double tokens = all > 0 ? all : 1; /* without tokens all sums are 0 */
 	double balance = 0;
-	(void)ops;
-	(void)s;
 
-	for (int64_t e = 0; e < o->experts; e++) {
-		balance += o->sums[e] / tokens * (p[e] / tokens);
-		o->share[e] = (float)(o->sums[e] / tokens);
+	for (int64_t e = 0; e < E; e++) {
+		const double places = sum_of_parts(o, e);
+		balance += places / tokens * (sum_of_parts(o, E + e) / tokens);
+		o->share[e] = (float)(places / tokens);
 	}
-	o->share[o->experts] = (float)(tokens / (double)o->blocks);
-	*o->loss = (double)o->balance * ((double)o->experts * balance) +
-		   (double)o->z * (p[o->experts] / tokens);
+	o->share[E] = (float)(tokens / (double)o->blocks);
+	*o->loss = (double)o->balance * ((double)E * balance) +
+		   (double)o->z * (sum_of_parts(o, 2 * E) / tokens);
 	return ZR_OK;
 }
 

@@ -24,6 +24,9 @@ int cuda_router_losses(const struct zr_ops *ops, struct zr_stream *s,
 		       const struct zr_op_router_losses *o)
 {
 	struct zr_inst *d = ops->dev;
+	int rc = zr_check_router_losses(d->h, o);
+	if (rc)
+		return rc;
 	return launched(d, zr_cuda_router_losses(o, cuda_stream(d, s)), "router_losses");
 }
 

@@ -330,29 +330,6 @@ static double flops_per_token(const struct zr_inst *g)
 	       12 * seen * queries;
 }
 
-/* What is not computed slice by slice: losses of routers are made of sums over all tokens. */
-static int check_slices(const struct zr_inst *g)
-{
-	const struct decoder_opts *o = g->o;
-	const struct {
-		const char *option;
-		double value;
-	} refused[] = {
-		{ "router_aux_loss_coef", o->router_aux_loss_coef },
-		{ "router_z_loss_coef", o->router_z_loss_coef },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof refused / sizeof *refused; i++)
-		if (refused[i].value > 0)
-			return zr_fail(g->host, ZR_ENOTSUP,
-				       "%s = %g: this is not computed slice by slice; set it to 0, "
-				       "or take out [train] slices = %lld",
-				       refused[i].option, refused[i].value, (long long)g->slices);
-
-	return ZR_OK;
-}
-
 int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 {
 	const struct zr_model_decl asked = *out;
@@ -360,8 +337,6 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	g->slices = 1;
 	if (asked.slices > 1)
 		g->slices = asked.slices;
-	if (g->slices > 1 && check_slices(g))
-		return ZR_ENOTSUP;
 
 	g->head_shares = 0;
 	if (g->slices > 1 && asked.by_heads && g->o->kv_heads % asked.sequence_ranks == 0)

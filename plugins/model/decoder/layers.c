@@ -182,9 +182,15 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)c.slot_rows, (long long)g->o->context);
 
+	*out = (struct zr_layer_bytes){ .size = sizeof *out };
 	take_rows(&row, &p, p.C);
+	if (layer == g->o->layers && g->slices > 1) {
+		out->sums_at = row.used;
+		out->sums = moe_bytes_behind(&p);
+	}
+
 	carver_take(&row, moe_bytes_behind(&p));
-	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };
+	out->grad = row.used;
 	if (layer <= g->o->layers)
 		out->out = row.used;
 	if (layer > g->o->layers)

@@ -11,9 +11,9 @@
  *
  * The losses of the routers are added to the mean loss of the step's targets, each micro-batch's by
  * its share of the micro-batches. They are made of sums over the tokens of all blocks but padding,
- * as transformers does it: sums go from block to block
- * behind the activations, to the head, which gives the losses; and behind gradients each expert's
- * share of the places comes back.
+ * as transformers does it: sums go from block to block behind the activations, to the head, which
+ * gives the losses; and behind gradients each expert's share of the places comes back. With slices
+ * the head has the sums of all of them.
  */
 #include "decoder.h"
 
@@ -68,6 +68,15 @@ int moe_clear_sums(const struct pass *p)
 	return ZR_OK;
 }
 
+/* The sums of this call's rows, or of all slices. */
+static const double *sums_of_all(const struct pass *p)
+{
+	if (p->g->slices > 1)
+		return p->c->slot_sums;
+
+	return moe_behind(p, p->c->in);
+}
+
 int moe_losses(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
@@ -76,9 +85,10 @@ int moe_losses(const struct pass *p)
 					  .experts = p->o->experts,
 					  .balance = (float)p->o->router_aux_loss_coef,
 					  .z = (float)p->o->router_z_loss_coef,
-					  .sums = moe_behind(p, c->in),
+					  .sums = sums_of_all(p),
 					  .share = moe_behind(p, c->grad),
-					  .loss = c->loss_sum + 1 };
+					  .loss = c->loss_sum + 1,
+					  .parts = p->g->slices };
 
 	if (op.sums)
 		return c->ops->router_losses(c->ops, c->stream, &op);

@@ -237,6 +237,16 @@ static void elements_of_dropout(void **state)
 		"matmul_low_rank: dropout has no element -4");
 }
 
+static void parts_of_sums(void **state)
+{
+	struct zr_op_router_losses o = { .size = sizeof o, .experts = 3, .parts = -2 };
+	(void)state;
+	refused(d.ops->router_losses(d.ops, NULL, &o), "router_losses: sums of -2 parts");
+	o.parts = 0;
+	o.experts = ZR_EXPERTS + 1;
+	assert_int_equal(d.ops->router_losses(d.ops, NULL, &o), ZR_ENOTSUP);
+}
+
 static void heads_to_cast(void **state)
 {
 	struct zr_op_cast_heads h = { .size = sizeof h,
@@ -272,6 +282,7 @@ int main(void)
 		cmocka_unit_test(heads_to_cast),
 		cmocka_unit_test(queries_and_heads_of_dropout),
 		cmocka_unit_test(elements_of_dropout),
+		cmocka_unit_test(parts_of_sums),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

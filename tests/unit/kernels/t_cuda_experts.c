@@ -169,6 +169,54 @@ static void routing_has_the_bits_of_the_scalar_kernels(void **state)
 	}
 }
 
+#define PARTS 3
+
+/* The losses of sums of `parts` parts, by the CPU or by CUDA. */
+static double losses_of(int cuda, int64_t experts, int64_t parts, const double *sums, float *share)
+{
+	double loss = NAN;
+	struct zr_op_router_losses op = { .size = sizeof op,
+					  .blocks = 2,
+					  .experts = experts,
+					  .balance = 0.5f,
+					  .z = 0.25f,
+					  .sums = sums,
+					  .share = share,
+					  .loss = &loss,
+					  .parts = parts };
+	if (cuda)
+		DONE(zr_cuda_router_losses(&op, NULL));
+	else
+		assert_int_equal(d.ops->router_losses(d.ops, NULL, &op), ZR_OK);
+	return loss;
+}
+
+static void parts_case(int64_t experts)
+{
+	const int64_t n = 2 * experts + 2;
+	const size_t bytes = (size_t)(experts + 1) * sizeof(float);
+	double sums[PARTS * (2 * ZR_EXPERTS + 2)], added[2 * ZR_EXPERTS + 2];
+	float share[ZR_EXPERTS + 1], want[ZR_EXPERTS + 1];
+	for (int64_t i = 0; i < PARTS * n; i++) /* another order would have other bits */
+		sums[i] = pow(10, (double)(i % 7)) / (double)(i + 3);
+	for (int64_t i = 0; i < n; i++)
+		added[i] = sums[i] + sums[n + i] + sums[2 * n + i];
+	const double loss = losses_of(0, experts, 1, added, want);
+	for (int cuda = 0; cuda < 2; cuda++) {
+		const double got = losses_of(cuda, experts, PARTS, sums, share);
+		assert_memory_equal(&got, &loss, sizeof got);
+		assert_memory_equal(share, want, bytes);
+	}
+}
+
+static void parts_of_sums_are_added_in_order(void **state)
+{
+	(void)state;
+	parts_case(1);
+	parts_case(7);
+	parts_case(ZR_EXPERTS);
+}
+
 /* ---- rows ---- */
 
 /* order: a permutation that mixes; where its inverse */
@@ -411,6 +459,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(routing_has_the_bits_of_the_scalar_kernels),
+		cmocka_unit_test(parts_of_sums_are_added_in_order),
 		cmocka_unit_test(rows_have_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(products_are_close),
 		cmocka_unit_test(gradients_are_close),
