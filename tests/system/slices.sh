@@ -232,8 +232,8 @@ layouts=("1 $(of 8)" "2 $(of 8 2) -o zero.plugin=stage3" "4 $(of 8 2) -o zero.pl
 	"4 $(of 8 4) -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o activation.plugin=recompute")
 for first in "${layouts[@]}"; do
 	rm -rf "$run" "$scratch/begun"
-	go $first -o train.steps=2 > /dev/null
-	mv "$run" "$scratch/begun"
+	go ${first%% *} 2 ${first#* } > /dev/null
+	mv "$run" "$scratch/begun" || exit 99
 	for second in "${layouts[@]}"; do
 		[ "$first" != "$second" ] && one_in 5 || continue
 		rm -rf "$run"
