@@ -57,6 +57,19 @@ beside cut
 for stage in stage0 stage1 stage2 stage3; do same "three hosts, $stage" 1 -o zero.plugin=$stage; done
 for stage in stage3 hpz mics; do same "2 ranks on each of three hosts, $stage" 2 -o zero.plugin=$stage; done
 
+# Ranks of two hosts share sequences, by keys and by heads.
+plain=$one
+sliced=(-o train.slices=8 -o train.micro_batch_size=1)
+"$ZEROTH" train tiny.ini "${sliced[@]}" -o run.dir=sliced -o train.eval_every=0 > sliced.out 2>&1 || exit 99
+one=$(grep '^digest:' sliced.out)
+count=2
+for mode in keys heads; do
+	same "two hosts share a sequence, by $mode" 1 "${sliced[@]}" -o train.sequence_ranks=2 -o train.sequence=$mode -o zero.plugin=stage3
+done
+same '4 ranks of two hosts share a sequence' 2 "${sliced[@]}" -o train.sequence_ranks=4 -o zero.plugin=stage2
+same '... two of each, and their sums are added there' 2 "${sliced[@]}" -o train.sequence_ranks=2 -o zero.plugin=hpz
+one=$plain count=3
+
 # Debian leads a machine's own name to 127.0.1.1, where no other machine's rank can come.
 for host in 0 1 2; do
 	{

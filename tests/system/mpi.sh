@@ -190,6 +190,15 @@ for stage in stage0 stage1 stage2 stage3; do
 done
 beside same "I1: comm/mpi, 4 ranks on 2 played nodes, hpz" "$one" \
 	mpi 4 -- -o boot.plugin=mpi -o boot.ranks_per_node=2 -o comm.plugin=mpi -o zero.plugin=hpz
+# Ranks that share sequences.
+sliced=(-o train.slices=8 -o train.micro_batch_size=1)
+one_sliced=$(digest -- "${sliced[@]}")
+for mode in keys heads; do
+	beside same "I1: comm/mpi, two share a sequence by $mode" "$one_sliced" \
+		mpi 4 -- "${sliced[@]}" -o train.sequence_ranks=2 -o train.sequence=$mode -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=stage3
+done
+beside same "I1: comm/mpi, four share a sequence" "$one_sliced" \
+	mpi 4 -- "${sliced[@]}" -o train.sequence_ranks=4 -o boot.plugin=mpi -o boot.ranks_per_node=2 -o comm.plugin=mpi -o zero.plugin=stage2
 # Summed on each rank first. Where ranks share memory a home folds; through MPI comm adds.
 local=(-o train.reduction=local)
 for n in 2 3; do
