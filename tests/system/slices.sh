@@ -88,11 +88,12 @@ ZEROTH=$zeroth
 # kind NAME OPTION...: the same digest however many ranks share a sequence; fp32, or $type
 kind() {
 	local p=${type-fp32} name=$1 one
+	one_in 2 || return 0
 	shift
 	one=$(plainly "$p" 4 "$@")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-	one_in 2 && is "I1 $name: two share" "$(digest "$p" fp32 none none none stage3 2 recompute tiny auto 2 "${common[@]}" $(of 4 2) "$@")" "$one"
-	one_in 2 && is "I1 $name: four share" "$(digest "$p" fp32 cpu none none stage2 4 keep auto auto 1 "${common[@]}" $(of 4 4) "$@")" "$one"
+	is "I1 $name: two share" "$(digest "$p" fp32 none none none stage3 2 recompute tiny auto 2 "${common[@]}" $(of 4 2) "$@")" "$one"
+	one_in 3 && is "I1 $name: four share" "$(digest "$p" fp32 cpu none none stage2 4 keep auto auto 1 "${common[@]}" $(of 4 4) "$@")" "$one"
 	one_in 3 && is "I1 $name: two share, by keys" "$(digest "$p" fp32 none none none stage2 2 keep auto auto 1 "${common[@]}" $(of 4 2) \
 		-o train.sequence=keys "$@")" "$one"
 	one_in 4 && is "I1 $name: two share, four ranks" "$(digest "$p" fp32 none none none stage1 4 offload auto auto 1 "${common[@]}" $(of 4 2) "$@")" "$one"
