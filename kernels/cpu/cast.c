@@ -21,11 +21,5 @@ void ZR_SCALAR(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 
 void ZR_SCALAR(cast_heads)(const struct zr_op_cast_heads *o, int64_t lo, int64_t hi)
 {
-	const int64_t n = zr_heads_of_run(o);
-
-	for (int64_t r = lo; r < hi; r++)
-		for (int64_t h = 0; h < o->heads; h += n) {
-			const struct zr_op_cast op = zr_cast_of_heads(o, r, h, n);
-			ZR_SCALAR(cast)(&op, 0, op.n);
-		}
+	zr_cast_rows(o, lo, hi, ZR_SCALAR(cast));
 }

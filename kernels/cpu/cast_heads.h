@@ -28,4 +28,17 @@ ZR_INLINE struct zr_op_cast zr_cast_of_heads(const struct zr_op_cast_heads *o, i
 	return op;
 }
 
+/* Rows [lo, hi), by a cast of runs. */
+ZR_INLINE void zr_cast_rows(const struct zr_op_cast_heads *o, int64_t lo, int64_t hi,
+			    void (*cast)(const struct zr_op_cast *, int64_t, int64_t))
+{
+	const int64_t n = zr_heads_of_run(o);
+
+	for (int64_t r = lo; r < hi; r++)
+		for (int64_t h = 0; h < o->heads; h += n) {
+			const struct zr_op_cast op = zr_cast_of_heads(o, r, h, n);
+			cast(&op, 0, op.n);
+		}
+}
+
 #endif
