@@ -103,10 +103,7 @@ int32_t zr_sums_turns(const struct zr_setup_facts *f)
 
 int32_t zr_sums_waiting(const struct zr_setup_facts *f)
 {
-	int32_t levels = 0;
-	while (zr_sums_turns(f) >> (levels + 1))
-		levels++;
-	return levels;
+	return zr_tree_levels(zr_sums_turns(f));
 }
 
 int zr_sums_way(const struct zr_setup_facts *f, int32_t unit)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/numbers.h"
+#include "core/model/declared.h"
 #include "core/setup.h"
 
 /* How far apart slices have what is not of whole rows. */
@@ -101,11 +102,9 @@ int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-static int32_t cut_of(const struct zr_model_decl *m, int32_t layer)
+static int is_cut(const struct zr_model_decl *m, int32_t layer)
 {
-	if (m->layer_stride < offsetof(struct zr_layer, cut) + sizeof(int32_t))
-		return ZR_CUT_WHOLE;
-	return zr_layer_at(m, layer)->cut;
+	return zr_declared_cut(m, zr_layer_at(m, layer)) != ZR_CUT_WHOLE;
 }
 
 /* Whether the model divides heads, where that is asked for. */
@@ -130,7 +129,7 @@ int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err)
 	const int32_t n = (int32_t)f->decl.n_layers;
 	int32_t i = 0;
 
-	while (i < n && cut_of(&f->decl, i) != ZR_CUT_WHOLE)
+	while (i < n && is_cut(&f->decl, i))
 		i++;
 	if (i == n || !zr_sliced(&f->slices))
 		return choose_heads(s, err);

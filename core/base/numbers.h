@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * numbers.h - the smaller and the larger number, what two ranges share, and room in a memory.
+ * numbers.h - the smaller and the larger number, what two ranges share, room in a memory, and the
+ * height of a tree.
  */
 #ifndef ZR_CORE_BASE_NUMBERS_H
 #define ZR_CORE_BASE_NUMBERS_H
@@ -39,6 +40,16 @@ static inline uint64_t zr_max(uint64_t a, uint64_t b)
 static inline uint64_t zr_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+/* Levels above the leaves of a balanced binary tree of n leaves, a power of two: as many nodes wait
+ * for their sibling at most. */
+static inline int32_t zr_tree_levels(int32_t n)
+{
+	int32_t levels = 0;
+	while (n >> (levels + 1))
+		levels++;
+	return levels;
 }
 
 /* The smaller one of two numbers of blocks, elements or ranks. */

@@ -3,6 +3,7 @@
  * slices.c - what slices of a sequence add (core/lower/lower_slices.c): the trees of their sums,
  * and the rows of all ranks of a sequence in its order.
  */
+#include "core/base/numbers.h"
 #include "core/exec/exec.h"
 
 void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
@@ -32,9 +33,7 @@ void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
 static int64_t waiting_apart(const struct zr_call *c, int64_t n)
 {
 	const uint64_t bytes = (uint64_t)n * sizeof(float);
-	int32_t levels = 0;
-	while (c->i->group / (int32_t)c->i->blocks >> (levels + 1))
-		levels++;
+	const int32_t levels = zr_tree_levels(c->i->group / (int32_t)c->i->blocks);
 	return (int64_t)(zr_parts_apart(&c->o[ZR_O_TREE_WAITING], levels, bytes) / sizeof(float));
 }
 
@@ -73,38 +72,22 @@ int zr_begin_clear(struct zr_session *s, const struct zr_call *c)
 	return zr_op_failed(s, ops, ops->init(ops, NULL, &op), "init", c->err);
 }
 
-/* Slices that follow each other, `row` bytes a row. */
-static int copy_slices(struct zr_session *s, const struct zr_call *c, int32_t n, int64_t row,
-		       const char *from, char *to)
-{
-	const struct zr_ops *ops = s->roles->ops;
-	const int32_t type = row % 4 ? ZR_BF16 : ZR_F32;
-	const int64_t elements = row / (int64_t)zr_dtype_bytes(type);
-	struct zr_op_cast_heads op = { .size = sizeof op,
-				       .rows = n * s->facts->slices.rows,
-				       .heads = 1,
-				       .head_dim = elements,
-				       .src_stride = elements,
-				       .dst_stride = elements,
-				       .src = zr_array_at(type, from),
-				       .dst = zr_array_at(type, to) };
-	return zr_op_failed(s, ops, ops->cast_heads(ops, NULL, &op), "cast_heads", c->err);
-}
+/* Parts of so many rows, so far apart; all in bytes, of whole elements of the type. */
+struct rows {
+	int64_t n, bytes, from_apart, to_apart;
+};
 
-/* One section of all rows, of the heads of a rank: `bytes` from one place in its row to another. */
-static int copy_section(struct zr_session *s, const struct zr_call *c, uint64_t bytes,
-			const char *from, uint64_t from_apart, char *to, uint64_t to_apart)
+static int copy_rows(struct zr_session *s, const struct zr_call *c, int32_t type,
+		     const struct rows *r, const char *from, char *to)
 {
-	const struct zr_slices *z = &s->facts->slices;
 	const struct zr_ops *ops = s->roles->ops;
-	const int32_t type = s->facts->types.dtype;
-	const uint64_t size = (uint64_t)zr_dtype_bytes(type);
+	const int64_t size = (int64_t)zr_dtype_bytes(type);
 	struct zr_op_cast_heads op = { .size = sizeof op,
-				       .rows = z->here * z->rows,
+				       .rows = r->n,
 				       .heads = 1,
-				       .head_dim = (int64_t)(bytes / size),
-				       .src_stride = (int64_t)(from_apart / size),
-				       .dst_stride = (int64_t)(to_apart / size),
+				       .head_dim = r->bytes / size,
+				       .src_stride = r->from_apart / size,
+				       .dst_stride = r->to_apart / size,
 				       .src = zr_array_at(type, from),
 				       .dst = zr_array_at(type, to) };
 	return zr_op_failed(s, ops, ops->cast_heads(ops, NULL, &op), "cast_heads", c->err);
@@ -116,23 +99,26 @@ int zr_begin_regroup(struct zr_session *s, const struct zr_call *c)
 	const struct zr_layer_bytes *b = &s->facts->slice_bytes[c->i->group];
 	const uint64_t attended[3] = { b->attended / (uint64_t)z->rows };
 	const uint64_t *section = c->i->number ? attended : b->section;
-	const uint64_t row = section[0] + section[1] + section[2], ranks = (uint64_t)z->ranks;
-	const uint64_t rows = (uint64_t)(z->here * z->rows);
+	const int64_t row = (int64_t)(section[0] + section[1] + section[2]);
+	const int64_t rows = z->here * z->rows, share = row / z->ranks;
+	const int32_t type = s->facts->types.dtype;
+	const int back = c->i->root;
 	const char *from = c->at[ZR_O_REGROUP_FROM];
 	char *to = c->at[ZR_O_REGROUP_TO];
 	int rc = 0;
 
-	for (uint64_t r = 0; !rc && r < ranks; r++) {
-		uint64_t whole = 0, shared = r * rows * row / ranks;
+	for (int32_t r = 0; !rc && r < z->ranks; r++) {
+		int64_t whole = 0, shared = r * rows * share;
 		for (int k = 0; !rc && k < 3 && section[k]; k++) {
-			const uint64_t bytes = section[k] / ranks, at = whole + r * bytes;
-			if (c->i->root)
-				rc = copy_section(s, c, bytes, from + shared, row / ranks, to + at,
-						  row);
+			const int64_t bytes = (int64_t)section[k] / z->ranks;
+			const int64_t at = whole + r * bytes;
+			const struct rows out = { rows, bytes, row, share };
+			const struct rows in = { rows, bytes, share, row };
+			if (back)
+				rc = copy_rows(s, c, type, &in, from + shared, to + at);
 			else
-				rc = copy_section(s, c, bytes, from + at, row, to + shared,
-						  row / ranks);
-			whole += section[k];
+				rc = copy_rows(s, c, type, &out, from + at, to + shared);
+			whole += (int64_t)section[k];
 			shared += bytes;
 		}
 	}
@@ -143,6 +129,7 @@ int zr_begin_arrange(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_slices *z = &s->facts->slices;
 	const int64_t row = c->i->block, slice = row * z->rows;
+	const int32_t type = row % 4 ? ZR_BF16 : ZR_F32;
 	const int back = c->i->number;
 	const char *from = c->at[ZR_O_ARRANGE_FROM];
 	char *to = c->at[ZR_O_ARRANGE_TO];
@@ -154,8 +141,8 @@ int zr_begin_arrange(struct zr_session *s, const struct zr_call *c)
 		for (int k = 0; !rc && k < runs; ranked += run[k].n, k++) {
 			const int64_t there = back ? run[k].first : ranked;
 			const int64_t here = back ? ranked : run[k].first;
-			rc = copy_slices(s, c, run[k].n, row, from + there * slice,
-					 to + here * slice);
+			const struct rows all = { run[k].n * z->rows, row, row, row };
+			rc = copy_rows(s, c, type, &all, from + there * slice, to + here * slice);
 		}
 	}
 	return rc;

@@ -36,12 +36,6 @@ static struct kept find_kept(const struct zr_low_use *s)
 	return k;
 }
 
-/* Of memory of all slices, what the i-th has. */
-static struct zr_operand part_of(struct zr_operand all, int64_t i, uint64_t bytes)
-{
-	return zr_operand_part(all, (uint64_t)i * bytes, bytes);
-}
-
 /* ---- rows and heads ---- */
 
 void zr_low_arrange(struct zr_lowering *l, const struct zr_low_use *s, int back, uint64_t slice,
@@ -67,10 +61,7 @@ static void regroup(struct zr_lowering *l, const struct zr_low_use *s, int atten
 
 static struct zr_operand exchange(struct zr_lowering *l, struct zr_operand sent)
 {
-	struct zr_operand came = zr_low_buffer(l, ZR_R_COMM, sent.bytes, 64);
-	l->part[0] = (struct zr_sent_received){ sent, came };
-	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, ZR_GROUP_SEQUENCE, l->f->types.dtype, 0, 1);
-	return came;
+	return zr_low_among(l, ZR_COMM_ALL_TO_ALL, l->f->types.dtype, sent);
 }
 
 /* one: bytes of a slice's rows of all heads. */
@@ -111,13 +102,13 @@ static void turn_to_rows(struct zr_low_use *s, const struct zr_low_heads *h, int
 	c->keys = c->all_keys = c->key_sums = c->held = c->kept = zr_none();
 	c->attended = c->dattended = zr_none();
 	if (before && !backward)
-		c->keys = part_of(h->keys, place, b->keys);
+		c->keys = zr_low_nth(h->keys, place, b->keys);
 	else if (before)
-		c->held = part_of(h->held, place, b->held);
+		c->held = zr_low_nth(h->held, place, b->held);
 	else
-		c->attended = part_of(h->kept.attended, place, b->attended);
+		c->attended = zr_low_nth(h->kept.attended, place, b->attended);
 	if (!before && backward)
-		c->dattended = part_of(h->dattended, place, b->attended);
+		c->dattended = zr_low_nth(h->dattended, place, b->attended);
 }
 
 /* All slices, of this rank's heads. */
@@ -130,17 +121,17 @@ static void turn_to_heads(struct zr_low_use *s, const struct zr_low_heads *h, in
 	const int backward = c->use->phase == ZR_BACKWARD;
 
 	c->slice = slice;
-	c->keys = part_of(h->kept.read, slice, one);
+	c->keys = zr_low_nth(h->kept.read, slice, one);
 	c->all_keys = zr_operand_part(h->kept.read, 0, one * (uint64_t)(slice + 1));
-	c->attended = part_of(h->kept.given, slice, b->attended / ranks);
-	c->kept = part_of(h->kept.kept, slice, kept);
+	c->attended = zr_low_nth(h->kept.given, slice, b->attended / ranks);
+	c->kept = zr_low_nth(h->kept.kept, slice, kept);
 	if (slice + 1 == s->z->n) /* with the padding behind */
 		c->kept.bytes = h->kept.kept.bytes - (uint64_t)slice * kept;
 	c->dattended = c->held = zr_none();
 	if (!backward)
 		return;
-	c->dattended = part_of(h->dgiven, slice, b->attended / ranks);
-	c->held = part_of(h->dread, slice, b->held / ranks);
+	c->dattended = zr_low_nth(h->dgiven, slice, b->attended / ranks);
+	c->held = zr_low_nth(h->dread, slice, b->held / ranks);
 }
 
 static void pass_of_rows(struct zr_lowering *l, struct zr_low_use *s, const struct zr_low_heads *h,
@@ -214,7 +205,7 @@ void zr_low_heads_backward(struct zr_lowering *l, struct zr_low_use *s)
 	s->call.parts = ZR_PART_SUMS;
 	for (int32_t slice = 0; slice < s->z->n; slice++) {
 		turn_to_heads(s, &h, slice);
-		s->call.key_sums = part_of(sums, slice, one);
+		s->call.key_sums = zr_low_nth(sums, slice, one);
 		zr_low_call(l, &s->call);
 	}
 

@@ -20,32 +20,25 @@
 #include "core/base/numbers.h"
 
 /* Keys and values: of this rank's slices, of all, and what the backward holds between its parts. */
-struct keys {
+struct zr_low_keys {
 	struct zr_operand own, all, held;
 };
 
-static struct zr_operand part_of(struct zr_operand all, int64_t i, uint64_t bytes)
-{
-	return zr_operand_part(all, (uint64_t)i * bytes, bytes);
-}
-
-static struct keys find_keys(const struct zr_low_use *s)
+static struct zr_low_keys find_keys(const struct zr_low_use *s)
 {
 	struct zr_operand own =
 		zr_operand_part(s->behind, 0, (uint64_t)s->z->here * s->bytes->keys);
-	return (struct keys){ own, own, zr_none() };
+	return (struct zr_low_keys){ own, own, zr_none() };
 }
 
 /* Keys and values of the whole sequence. */
-static void gather_keys(struct zr_lowering *l, const struct zr_low_use *s, struct keys *k)
+static void gather_keys(struct zr_lowering *l, const struct zr_low_use *s, struct zr_low_keys *k)
 {
 	const uint64_t bytes = k->own.bytes * (uint64_t)s->z->ranks;
 	if (s->z->ranks == 1)
 		return;
 
-	struct zr_operand came = zr_low_buffer(l, ZR_R_COMM, bytes, 64);
-	l->part[0] = (struct zr_sent_received){ k->own, came };
-	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_SEQUENCE, l->f->types.dtype, 0, 1);
+	struct zr_operand came = zr_low_among(l, ZR_COMM_ALL_GATHER, l->f->types.dtype, k->own);
 	k->all = zr_low_buffer(l, ZR_R_WORK, bytes, 64);
 	zr_low_arrange(l, s, 0, s->bytes->keys, came, k->all);
 }
@@ -59,11 +52,9 @@ static struct zr_operand exchange_sums(struct zr_lowering *l, const struct zr_lo
 		return sums;
 
 	struct zr_operand sent = zr_low_buffer(l, ZR_R_COMM, sums.bytes, 64);
-	struct zr_operand came = zr_low_buffer(l, ZR_R_COMM, sums.bytes, 64);
 	zr_low_arrange(l, s, 1, s->bytes->key_sums, sums, sent);
-	l->part[0] = (struct zr_sent_received){ sent, came };
-	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, ZR_GROUP_SEQUENCE, ZR_F32, 0, 1);
 
+	struct zr_operand came = zr_low_among(l, ZR_COMM_ALL_TO_ALL, ZR_F32, sent);
 	struct zr_operand own = zr_low_buffer(l, ZR_R_WORK, sums.bytes / (uint64_t)ranks, 64);
 	zr_low_add_tree(l, ranks, ZR_F32, 1, came, own);
 	return own;
@@ -71,8 +62,8 @@ static struct zr_operand exchange_sums(struct zr_lowering *l, const struct zr_lo
 
 /* ---- passes ---- */
 
-/* Which slice comes, and what its call finds. */
-static void turn_to(struct zr_low_use *s, const struct keys *k, int32_t slice)
+/* Sets up the call for a slice: its keys, and the memory between its parts. */
+static void turn_to(struct zr_low_use *s, const struct zr_low_keys *k, int32_t slice)
 {
 	struct zr_low_call *c = &s->call;
 	const int64_t place = zr_slice_place(s->z, slice);
@@ -81,7 +72,7 @@ static void turn_to(struct zr_low_use *s, const struct keys *k, int32_t slice)
 	if (!s->parted)
 		return;
 
-	c->keys = part_of(s->behind, place, one);
+	c->keys = zr_low_nth(s->behind, place, one);
 	if (place + 1 == s->z->here) /* with the padding behind */
 		c->keys.bytes = s->behind.bytes - (uint64_t)place * one;
 	c->all_keys = zr_none();
@@ -90,10 +81,10 @@ static void turn_to(struct zr_low_use *s, const struct keys *k, int32_t slice)
 	else if (c->parts & ZR_PART_ATTEND)
 		c->all_keys = zr_operand_part(k->all, 0, before + one);
 	if (k->held.region >= 0)
-		c->held = part_of(k->held, place, s->bytes->held);
+		c->held = zr_low_nth(k->held, place, s->bytes->held);
 }
 
-static void forward_pass(struct zr_lowering *l, struct zr_low_use *s, const struct keys *k,
+static void forward_pass(struct zr_lowering *l, struct zr_low_use *s, const struct zr_low_keys *k,
 			 uint32_t parts)
 {
 	s->call.parts = parts;
@@ -110,7 +101,7 @@ static void forward(struct zr_lowering *l, struct zr_low_use *s)
 		return;
 	}
 
-	struct keys k = find_keys(s);
+	struct zr_low_keys k = find_keys(s);
 	if (s->z->ranks == 1) {
 		forward_pass(l, s, &k, ZR_PART_BEFORE | ZR_PART_ATTEND | ZR_PART_AFTER);
 		return;
@@ -130,7 +121,7 @@ static void attend_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t lea
 static void backward_in_parts(struct zr_lowering *l, struct zr_low_use *s)
 {
 	const uint64_t here = (uint64_t)s->z->here, one = s->bytes->key_sums;
-	struct keys k = find_keys(s);
+	struct zr_low_keys k = find_keys(s);
 	gather_keys(l, s, &k);
 	k.held = zr_low_buffer(l, ZR_R_WORK, here * s->bytes->held, 64);
 	s->keys = &k;
@@ -142,7 +133,7 @@ static void backward_in_parts(struct zr_lowering *l, struct zr_low_use *s)
 	s->call.parts = ZR_PART_SUMS | ZR_PART_BEFORE;
 	for (int32_t i = 0; i < s->z->here; i++) {
 		const int32_t slice = zr_low_leaf(s, i);
-		s->call.key_sums = part_of(sums, zr_slice_place(s->z, slice), one);
+		s->call.key_sums = zr_low_nth(sums, zr_slice_place(s->z, slice), one);
 		turn_to(s, &k, slice);
 		zr_low_call_leaf(l, s, i);
 	}
@@ -181,7 +172,7 @@ static void collect_sums(struct zr_lowering *l, const struct zr_low_use *s,
 		const int32_t slice = zr_low_leaf(s, i);
 		of = zr_low_of_slice(l, in, zr_slice_place(s->z, slice));
 		of = zr_operand_part(of, before->sums_at, before->sums);
-		copy_sums(l, of, part_of(to, i, before->sums));
+		copy_sums(l, of, zr_low_nth(to, i, before->sums));
 	}
 }
 
@@ -190,9 +181,8 @@ static void collect_sums(struct zr_lowering *l, const struct zr_low_use *s,
 static struct zr_operand gather_sums(struct zr_lowering *l, const struct zr_low_use *s)
 {
 	const struct zr_layer_bytes *before = s->bytes - 1;
-	const uint64_t ranks = (uint64_t)s->z->ranks;
-	struct zr_operand own, all;
-	uint64_t bytes;
+	const int32_t ranks = s->z->ranks;
+	struct zr_operand own;
 	int32_t where = ZR_R_COMM;
 	if (!s->call.loss || !s->call.use->layer)
 		return zr_none();
@@ -201,16 +191,12 @@ static struct zr_operand gather_sums(struct zr_lowering *l, const struct zr_low_
 
 	if (ranks == 1)
 		where = ZR_R_WORK;
-	bytes = (uint64_t)s->z->here * before->sums;
-	own = zr_low_buffer(l, where, bytes, 64);
+	own = zr_low_buffer(l, where, (uint64_t)s->z->here * before->sums, 64);
 	collect_sums(l, s, before, own);
 	if (ranks == 1)
 		return own;
 
-	all = zr_low_buffer(l, ZR_R_COMM, bytes * ranks, 64);
-	l->part[0] = (struct zr_sent_received){ own, all };
-	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_SEQUENCE, ZR_F32, 0, 1);
-	return all;
+	return zr_low_among(l, ZR_COMM_ALL_GATHER, ZR_F32, own);
 }
 
 static void backward(struct zr_lowering *l, struct zr_low_use *s)

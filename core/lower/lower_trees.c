@@ -9,12 +9,19 @@
  */
 #include "core/lower/slices.h"
 
-int32_t zr_low_levels(int32_t n)
+#include "core/base/numbers.h"
+
+struct zr_operand zr_low_among(struct zr_lowering *l, int32_t kind, int32_t dtype,
+			       struct zr_operand sent)
 {
-	int32_t levels = 0;
-	while (n >> (levels + 1))
-		levels++;
-	return levels;
+	uint64_t bytes = sent.bytes;
+	if (kind == ZR_COMM_ALL_GATHER)
+		bytes *= (uint64_t)l->f->slices.ranks;
+
+	struct zr_operand came = zr_low_buffer(l, ZR_R_COMM, bytes, 64);
+	l->part[0] = (struct zr_sent_received){ sent, came };
+	zr_low_collective(l, kind, ZR_GROUP_SEQUENCE, dtype, 0, 1);
+	return came;
 }
 
 static struct zr_operand part_of_each(struct zr_operand o, int32_t parts, uint64_t at, uint64_t n)
@@ -24,7 +31,9 @@ static struct zr_operand part_of_each(struct zr_operand o, int32_t parts, uint64
 	return zr_operand_part(o, at, (uint64_t)(parts - 1) * (o.bytes / (uint64_t)parts) + n);
 }
 
-void zr_low_add_leaf(struct zr_lowering *l, int32_t leaf, int32_t n, int32_t dtype,
+/* Leaf `leaf` of a tree of n, in fp32, whose nodes are rounded to dtype. waiting: of as many levels
+ * as there are. */
+static void add_leaf(struct zr_lowering *l, int32_t leaf, int32_t n, int32_t dtype,
 		     struct zr_operand from, struct zr_operand sum, struct zr_operand waiting)
 {
 	const int last = leaf + 1 == n;
@@ -53,7 +62,8 @@ void zr_low_add_tree(struct zr_lowering *l, int32_t n, int32_t dtype, int stores
 	zr_low_operand(l, ZR_O_TREE_WAITING, zr_none(), ZR_WRITES);
 }
 
-void zr_low_clear(struct zr_lowering *l, struct zr_operand to)
+/* Fills it with -0, which no sum notices. */
+static void clear(struct zr_lowering *l, struct zr_operand to)
 {
 	if (!to.bytes)
 		return;
@@ -103,7 +113,7 @@ static int has_several_uses(const struct zr_lowering *l, const struct zr_low_use
 /* Where the trees of a use end: in the unit's gradient, or apart where there is more to do. */
 void zr_low_begin_trees(struct zr_lowering *l, struct zr_low_use *s)
 {
-	const int32_t levels = zr_low_levels(s->z->here);
+	const int32_t levels = zr_tree_levels(s->z->here);
 
 	for (uint32_t k = 0; k < s->call.use->n_units; k++) {
 		const int32_t unit = s->call.use->units[k];
@@ -132,8 +142,8 @@ static int is_given(const struct zr_lowering *l, const struct zr_low_use *s, int
 	return (s->call.parts & (uint32_t)t->part) != 0;
 }
 
-/* The next tensors of a unit from *tensor on whose gradients the calls give: their bytes, which the
- * padding behind them is counted to. Returns 0 where there are none. */
+/* Finds the next tensors of a unit, from *tensor on, whose gradients the calls give, and their bytes
+ * with the padding behind them. Returns 0 where there are none. */
 static int next_run(const struct zr_lowering *l, const struct zr_low_use *s, int32_t unit,
 		    int32_t *tensor, uint64_t *at, uint64_t *bytes)
 {
@@ -165,9 +175,9 @@ static int gives(const struct zr_lowering *l, const struct zr_low_use *s, uint32
 	return trains(l, s, k) && next_run(l, s, unit, &tensor, &at, &bytes);
 }
 
-void zr_low_grow_trees(struct zr_lowering *l, const struct zr_low_use *s, int32_t leaf)
+static void grow_trees(struct zr_lowering *l, const struct zr_low_use *s, int32_t leaf)
 {
-	const int32_t levels = zr_low_levels(s->z->here), type = l->f->types.comm_dtype;
+	const int32_t levels = zr_tree_levels(s->z->here), type = l->f->types.comm_dtype;
 
 	for (uint32_t k = 0; levels && k < s->call.use->n_units; k++) {
 		const int32_t unit = s->call.use->units[k];
@@ -178,22 +188,19 @@ void zr_low_grow_trees(struct zr_lowering *l, const struct zr_low_use *s, int32_
 
 		l->unit = unit;
 		while (next_run(l, s, unit, &tensor, &at, &bytes))
-			zr_low_add_leaf(l, leaf, s->z->here, type,
-					zr_operand_part(s->leaf[k], at, bytes),
-					zr_operand_part(s->root[k], at, bytes),
-					part_of_each(s->waiting[k], levels, at, bytes));
+			add_leaf(l, leaf, s->z->here, type, zr_operand_part(s->leaf[k], at, bytes),
+				 zr_operand_part(s->root[k], at, bytes),
+				 part_of_each(s->waiting[k], levels, at, bytes));
 	}
 }
 
-/* The tree of a use over all slices, of the blocks of which this rank is to give the sum. */
+/* Completes the tree of a use over all slices, for the blocks whose sum this rank gives. */
 static void complete_tree(struct zr_lowering *l, const struct zr_low_use *s, uint32_t k)
 {
 	const int32_t unit = s->call.use->units[k], ranks = s->z->ranks;
 	const uint64_t bytes = padded_bytes(l, unit), own = bytes / (uint64_t)ranks;
-	struct zr_operand came = zr_low_buffer(l, ZR_R_COMM, bytes, 64);
+	struct zr_operand came = zr_low_among(l, ZR_COMM_ALL_TO_ALL, ZR_F32, s->root[k]);
 
-	l->part[0] = (struct zr_sent_received){ s->root[k], came };
-	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, ZR_GROUP_SEQUENCE, ZR_F32, 0, 1);
 	if (!was_used(l, s, unit))
 		l->shared[unit] = gradient_buffer(l, own);
 
@@ -207,7 +214,7 @@ static void complete_tree(struct zr_lowering *l, const struct zr_low_use *s, uin
 		return;
 
 	struct zr_operand all = zr_low_gradient(l, unit);
-	zr_low_clear(l, all);
+	clear(l, all);
 	zr_low_add_tree(l, 1, ZR_F32, 1, l->shared[unit],
 			zr_operand_part(all, own * (uint64_t)s->z->rank, own));
 }
@@ -227,7 +234,7 @@ void zr_low_end_trees(struct zr_lowering *l, const struct zr_low_use *s)
 	}
 }
 
-/* Gives what it can of the use's units. */
+/* Lists where the call gives gradients: of the units that have a tensor in its parts. */
 static void give(struct zr_lowering *l, struct zr_low_use *s)
 {
 	for (uint32_t k = 0; k < s->call.use->n_units; k++) {
@@ -242,14 +249,13 @@ void zr_low_call_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf)
 {
 	give(l, s);
 	zr_low_call(l, &s->call);
-	zr_low_grow_trees(l, s, leaf);
+	grow_trees(l, s, leaf);
 }
 
-struct zr_operand
-zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n, uint64_t one,
-		void (*attend)(struct zr_lowering *, struct zr_low_use *, int32_t))
+struct zr_operand zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n,
+				  uint64_t one, zr_low_attend *attend)
 {
-	const int32_t levels = zr_low_levels(n), first = n == s->z->n ? 0 : s->z->rank * n;
+	const int32_t levels = zr_tree_levels(n), first = n == s->z->n ? 0 : s->z->rank * n;
 	const uint64_t bytes = one * (uint64_t)s->z->n;
 	struct zr_operand sums = zr_low_buffer(l, ZR_R_WORK, bytes, 64), leaf = sums;
 	struct zr_operand waiting = zr_none();
@@ -261,11 +267,11 @@ zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n, uint64_t
 	for (int32_t i = 0; i < n; i++) {
 		/* queries give nothing to keys behind them */
 		const uint64_t end = one * (uint64_t)(zr_slice_of_leaf(s->z, first + i) + 1);
-		zr_low_clear(l, zr_operand_part(leaf, end, bytes - end));
+		clear(l, zr_operand_part(leaf, end, bytes - end));
 		s->call.key_sums = zr_operand_part(leaf, 0, end);
 		attend(l, s, i);
 		if (levels)
-			zr_low_add_leaf(l, i, n, ZR_F32, leaf, sums, waiting);
+			add_leaf(l, i, n, ZR_F32, leaf, sums, waiting);
 	}
 
 	return sums;

@@ -7,7 +7,7 @@
 
 #include "core/lower/layer_call.h"
 
-struct keys;
+struct zr_low_keys;
 struct zr_low_heads;
 
 /* The slices of one use. */
@@ -20,34 +20,26 @@ struct zr_low_use {
 	struct zr_operand *root;            /* [n_units] where the tree of a unit ends */
 	struct zr_operand *waiting;         /* [n_units] nodes without their sibling so far */
 	struct zr_operand *given;           /* [n_units] those of `leaf` that a call gives */
-	/* Behind what the slices saved, to the end: keys, ascending; by heads, for all slices of a
-	 * share of the heads what attention reads, what it gives, and, for this rank's slices of
-	 * all heads, what it gives; what it keeps. */
+	/* Memory behind what the slices saved, to the end of it: the keys of this rank's slices,
+	 * ascending. By heads: see struct kept in lower_heads.c. */
 	struct zr_operand behind;
-	const struct keys *keys; /* lower_slices.c's; lower_heads.c's */
-	const struct zr_low_heads *heads;
+	const struct zr_low_keys *keys;   /* lower_slices.c's */
+	const struct zr_low_heads *heads; /* lower_heads.c's */
 };
 
 /* ---- lower_trees.c ---- */
 
-/* How many nodes of a tree of n leaves may wait for their sibling. */
-int32_t zr_low_levels(int32_t n);
-
-/* Leaf `leaf` of a tree of n, in fp32, whose nodes are rounded to dtype. waiting: of as many levels
- * as there are. */
-void zr_low_add_leaf(struct zr_lowering *l, int32_t leaf, int32_t n, int32_t dtype,
-		     struct zr_operand from, struct zr_operand sum, struct zr_operand waiting);
+/* What comes in a collective of the ranks of a sequence, in a buffer of its own: an all-to-all, or
+ * an all_gather. */
+struct zr_operand zr_low_among(struct zr_lowering *l, int32_t kind, int32_t dtype,
+			       struct zr_operand sent);
 
 /* n leaves, one behind the other, are a tree; of one, it is copied, or added. */
 void zr_low_add_tree(struct zr_lowering *l, int32_t n, int32_t dtype, int stores,
 		     struct zr_operand from, struct zr_operand sum);
 
-/* Nothing is in `to` that a sum would notice. */
-void zr_low_clear(struct zr_lowering *l, struct zr_operand to);
-
-/* The trees of a backward's units: begin, grow by the leaf that a call gave, and end. */
+/* The trees of a backward's units begin, and end. */
 void zr_low_begin_trees(struct zr_lowering *l, struct zr_low_use *s);
-void zr_low_grow_trees(struct zr_lowering *l, const struct zr_low_use *s, int32_t leaf);
 void zr_low_end_trees(struct zr_lowering *l, const struct zr_low_use *s);
 
 /* Calls the layer for a leaf of this rank, whose gradients join their trees. */
@@ -58,6 +50,12 @@ void zr_low_call_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf)
 typedef void zr_low_attend(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf);
 struct zr_operand zr_low_sum_keys(struct zr_lowering *l, struct zr_low_use *s, int32_t n,
 				  uint64_t one, zr_low_attend *attend);
+
+/* Of memory that has as many bytes of each of several slices, the i-th. */
+static inline struct zr_operand zr_low_nth(struct zr_operand all, int64_t i, uint64_t bytes)
+{
+	return zr_operand_part(all, (uint64_t)i * bytes, bytes);
+}
 
 /* The slice of a leaf of this rank. */
 static inline int32_t zr_low_leaf(const struct zr_low_use *s, int32_t leaf)

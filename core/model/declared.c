@@ -206,15 +206,14 @@ static int check_unit(const struct zr_model_decl *m, uint32_t i, const char **na
 static int check_cut(const struct zr_model_decl *m, uint32_t i, struct zr_error *err)
 {
 	const struct zr_layer *l = layer_at(m, i);
+	const int32_t cut = zr_declared_cut(m, l);
 
-	if (m->layer_stride < offsetof(struct zr_layer, cut) + sizeof l->cut)
-		return 0;
-	if (l->cut >= ZR_CUT_WHOLE && l->cut <= ZR_CUT_KEYS)
+	if (cut >= ZR_CUT_WHOLE && cut <= ZR_CUT_KEYS)
 		return 0;
 	return zr_err(err, ZR_EINVAL,
 		      "layer %s: cut is %d; expected one of ZR_CUT_WHOLE (%d), ZR_CUT_ROWS (%d), "
 		      "ZR_CUT_KEYS (%d)",
-		      l->name, l->cut, ZR_CUT_WHOLE, ZR_CUT_ROWS, ZR_CUT_KEYS);
+		      l->name, cut, ZR_CUT_WHOLE, ZR_CUT_ROWS, ZR_CUT_KEYS);
 }
 
 /* user: the layer that used each unit last, and -1; marks those of layer i. */

@@ -173,7 +173,7 @@ static void ranks_have_leaves_in_a_row(void **unused)
 				const struct zr_slices z = {
 					.n = n, .ranks = ranks, .rank = rank, .here = n / ranks
 				};
-				int32_t seen = 0;
+				uint8_t has[64] = { 0 };
 
 				for (int32_t i = 0; i < z.here; i++) {
 					const int32_t leaf = rank * z.here + i;
@@ -181,9 +181,9 @@ static void ranks_have_leaves_in_a_row(void **unused)
 					const int32_t place = zr_slice_place(&z, slice);
 					assert_in_range(place, 0, z.here - 1);
 					assert_int_equal(zr_slice_at(&z, place), slice);
-					seen += 1;
+					assert_false(has[place]);
+					has[place] = 1;
 				}
-				assert_int_equal(seen, z.here);
 				for (int32_t i = 1; i < z.here; i++)
 					assert_true(zr_slice_at(&z, i - 1) < zr_slice_at(&z, i));
 			}
