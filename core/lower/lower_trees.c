@@ -142,8 +142,8 @@ static int is_given(const struct zr_lowering *l, const struct zr_low_use *s, int
 	return (s->call.parts & (uint32_t)t->part) != 0;
 }
 
-/* Finds the next tensors of a unit, from *tensor on, whose gradients the calls give, and their bytes
- * with the padding behind them. Returns 0 where there are none. */
+/* Finds the next tensors of a unit, from *tensor on, whose gradients the calls give, and their
+ * bytes with the padding behind them. Returns 0 where there are none. */
 static int next_run(const struct zr_lowering *l, const struct zr_low_use *s, int32_t unit,
 		    int32_t *tensor, uint64_t *at, uint64_t *bytes)
 {

@@ -223,7 +223,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int64_t i0 = o.first / ROWS * ROWS + (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS,
 		      i = i0 + row, n = lse_of(o, b, h, i);
 	const bool there = i >= o.first && i < o.length;
-	const float lse = there ? o.lse[n] : 0, delta = there ? ((const float *)op.work)[n] : 0;
+	const float lse = there ? o.lse[n] : 0;
+	const float delta = there ? ((const float *)op.work)[n] : 0;
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 };
 
