@@ -196,6 +196,7 @@ struct zr_inst {
 	struct source *source;  /* [world] */
 	char *fetch;            /* [workers][world][FETCH]; owns also `source` and `watch` */
 	_Atomic int32_t unread; /* process whose memory could not be read, 0: none */
+	_Atomic int why_unread; /* errno of that */
 	_Atomic uint64_t sent;
 	struct region region[REGIONS];
 	int n_regions;

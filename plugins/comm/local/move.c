@@ -10,12 +10,13 @@
 #define _GNU_SOURCE
 #include "local.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define PIECE  (512u << 10) /* bytes of result per item of parallel() */
 #define STREAM (4u << 20)   /* results of at least so many bytes go around the caches */
-#define DYING  1000         /* milliseconds that a process may take to die */
 
 /* One copy, or one sum into several places. */
 struct job {
@@ -35,7 +36,10 @@ static void fetch(struct zr_inst *c, pid_t pid, const char *from, char *to, uint
 	while (bytes) {
 		struct iovec here = { to, bytes }, there = { (void *)(uintptr_t)from, bytes };
 		ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0) {
+			atomic_store(&c->why_unread, n ? errno : EFAULT);
 			atomic_store(&c->unread, pid);
 			return;
 		}
@@ -125,22 +129,29 @@ void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int3
 	sum_into(c, dtype, &to, 1, bytes, ranks, stream);
 }
 
+/* A process that dies loses its memory a while before its end can be seen: longer the more memory it
+ * had, and the busier the machine is. */
+static void await_death(struct zr_inst *c, int32_t pid)
+{
+	const int most = (int)zl_least(INT_MAX, (uint64_t)(c->o->timeout * 1e3));
+	for (int32_t r = 0; r < c->world; r++)
+		if (atomic_load(&c->area->seat[r].pid) == pid && c->watch[r].fd >= 0)
+			poll(&c->watch[r], 1, most);
+}
+
 static int unread(struct zr_inst *c)
 {
 	int32_t pid = atomic_exchange(&c->unread, 0);
 	if (!pid)
 		return 0;
 
-	/* A process that dies loses its memory a moment before its end can be seen. */
-	const struct timespec moment = { .tv_nsec = 1000000 };
-	for (int i = 0; i < DYING; i++) {
-		int rc = zl_check_alive(c, -1);
-		if (rc)
-			return rc;
-		nanosleep(&moment, NULL);
-	}
-	return zl_stop(c, "%s: rank %d cannot read the memory of process %d", zl_doing(c), c->rank,
-		       pid);
+	if (atomic_load(&c->why_unread) == ESRCH)
+		await_death(c, pid);
+	int rc = zl_check_alive(c, -1);
+	if (rc)
+		return rc;
+	return zl_stop(c, "%s: rank %d cannot read the memory of process %d: %s", zl_doing(c),
+		       c->rank, pid, strerror(atomic_load(&c->why_unread)));
 }
 
 int64_t zl_part(int64_t count, int32_t ranks)

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,8 +221,29 @@ static void a_killed_rank_is_noticed_before_its_parent_reaps_it(void **state)
 	run((struct fixture){ .world = 4 }, dying, 1);
 }
 
+static void *die_late(void *unused)
+{
+	nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 500000000 }, NULL);
+	raise(SIGKILL);
+	return unused;
+}
+
+static void die(void)
+{
+	raise(SIGKILL);
+}
+
+/* The process loses its memory when its first thread ends, and ends with its last one: as it does
+ * where the memory is large and the machine is busy. */
+static void die_slowly(void)
+{
+	pthread_t other;
+	if (!pthread_create(&other, NULL, die_late, NULL))
+		pthread_exit(NULL);
+}
+
 /* Rank 1 dies while it has data outstanding that the others go on to read. */
-static void dying_inside(struct rank *r)
+static void with_data_outstanding(struct rank *r, void (*die_in_this_way)(void))
 {
 	enum { N = 1 << 20 };
 	float *x = calloc(N, sizeof *x), *y = calloc(N, 3 * sizeof *y);
@@ -231,17 +253,33 @@ static void dying_inside(struct rank *r)
 	CHECK(r, r->v->post(r->c, &op, &t) == 0);
 	fixture_meet(r->world);
 	if (r->rank == 1)
-		raise(SIGKILL);
+		die_in_this_way();
 	CHECK(r, r->v->wait(r->c, t) == ZR_EPEER);
 	CHECK(r, says(r, "rank 1 (pid ") && says(r, "died"));
 	free(x);
 	free(y);
 }
 
+static void dying_inside(struct rank *r)
+{
+	with_data_outstanding(r, die);
+}
+
+static void dying_slowly(struct rank *r)
+{
+	with_data_outstanding(r, die_slowly);
+}
+
 static void a_rank_killed_with_data_outstanding_is_noticed(void **state)
 {
 	(void)state;
 	run((struct fixture){ .world = 3 }, dying_inside, 1);
+}
+
+static void a_rank_whose_memory_goes_long_before_its_end_is_noticed(void **state)
+{
+	(void)state;
+	run((struct fixture){ .world = 3 }, dying_slowly, 1);
 }
 
 static void leaving(struct rank *r)
@@ -360,6 +398,7 @@ int main(void)
 		cmocka_unit_test(a_timeout_names_every_missing_rank),
 		cmocka_unit_test(a_killed_rank_is_noticed_before_its_parent_reaps_it),
 		cmocka_unit_test(a_rank_killed_with_data_outstanding_is_noticed),
+		cmocka_unit_test(a_rank_whose_memory_goes_long_before_its_end_is_noticed),
 		cmocka_unit_test(a_rank_that_left_is_not_waited_for),
 		cmocka_unit_test(an_abort_ends_what_is_pending_everywhere),
 		cmocka_unit_test(wrong_calls_are_refused_at_post),
