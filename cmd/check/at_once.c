@@ -8,17 +8,20 @@
 #include "cmd/check/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#define AT_MOST 3 /* seconds that the other one has, also on a machine that others load */
+#define ASLEEP 3        /* seconds without work after which the other one waits for a lock */
+#define GLANCE 10000000 /* nanoseconds from one look at it to the next */
 
 /* How often the rank is stopped at an instruction in a call, at an instruction, and in all; how
  * many instructions are told apart; how many writes of a call are noticed. */
@@ -30,6 +33,7 @@ static struct {
 	struct zr_check *other;
 	zr_compute_fn *compute;
 	sem_t go, done;
+	pid_t first, second;               /* threads: the one that is stopped, the other one */
 	int waits;                         /* 1: the other one waits for `go` */
 	int ends;                          /* 1: it need not compute any more */
 	volatile int calls, writes, stops; /* so far; writes of this call */
@@ -83,6 +87,7 @@ static void set_access(int access)
 static void *compute_when_asked(void *unused)
 {
 	(void)unused;
+	at.second = gettid();
 	zr_check_catch(at.other);
 	while (!sem_wait(&at.go) && !at.ends) {
 		struct zr_results r = { 0 };
@@ -94,22 +99,52 @@ static void *compute_when_asked(void *unused)
 	return NULL;
 }
 
-/* It computes now. If it waits for a lock that the first one has, it goes on when it gets it. */
-static void let_other_compute(void)
+/* Whether it computes, or would if others left it a processor. Called by a signal's handler. */
+static int is_busy(void)
+{
+	char path[64], line[256];
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)at.second);
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	const ssize_t n = read(fd, line, sizeof line - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+
+	line[n] = 0;
+	const char *state = strrchr(line, ')'); /* of "12 (name) R ..." */
+	return state && (!strncmp(state, ") R", 3) || !strncmp(state, ") D", 3));
+}
+
+/* Whether it is done within one look at it. */
+static int ends_soon(void)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	if (at.waits) {
-		until.tv_sec += AT_MOST;
-		sem_post(&at.go);
-	} else {
-		until.tv_nsec += 10000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
+	until.tv_nsec += GLANCE;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	return !sem_timedwait(&at.done, &until);
+}
+
+/* It computes now, however long that takes. If it waits for a lock that the first one has, it goes
+ * on when it gets it. */
+static void let_other_compute(void)
+{
+	int64_t asleep = 0;
+
+	if (!at.waits) {
+		at.waits = ends_soon();
+		return;
 	}
 
-	at.waits = !sem_timedwait(&at.done, &until);
+	sem_post(&at.go);
+	while (!(at.waits = ends_soon()) && asleep < ASLEEP * INT64_C(1000000000))
+		if (!is_busy())
+			asleep += GLANCE;
 }
 
 /* ---- the rank that is stopped ---------------------------------------------------- */
@@ -125,7 +160,8 @@ static void stop(uintptr_t place)
 		it->in_call = 0;
 	it->at = place;
 	it->call = at.calls;
-	if (it->in_call < IN_CALL && it->stops < AT_ONE && at.stops < IN_ALL) {
+	if (gettid() == at.first && it->in_call < IN_CALL && it->stops < AT_ONE &&
+	    at.stops < IN_ALL) {
 		it->in_call++;
 		it->stops++;
 		at.stops++;
@@ -197,6 +233,7 @@ void zr_at_once(struct zr_check *c, struct zr_check *other, zr_compute_fn *compu
 	at.other = other;
 	at.compute = compute;
 	at.waits = 1;
+	at.first = gettid();
 	sem_init(&at.go, 0, 0);
 	sem_init(&at.done, 0, 0);
 	errno = pthread_create(&thread, NULL, compute_when_asked, NULL);

@@ -30,7 +30,7 @@ for name in RATE_BY_WORKERS NUMBER_OF_WORKER CUT_BY_WORKERS; do
 	defect $name workers 'step\(\): with h->workers = . the master of a.weight has other bits than with 3'
 done
 for name in STATIC_BUFFER STATIC_RATE SHARED_COUNT; do
-	defect $name at_once 'step\(\): while another rank computes .* the master of a.weight has other bits; static memory'
+	named $name at_once 'step\(\): while another rank computes .* the master of a.weight has other bits; static memory' 1 120 -o defect=$name
 done
 for name in ZERO_DIRECTION NO_EPSILON; do
 	defect $name zeros 'step\(\): with gradients of 0 element 0 of the master becomes -?nan; take care not to divide by 0'
