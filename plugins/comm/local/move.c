@@ -129,8 +129,8 @@ void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int3
 	sum_into(c, dtype, &to, 1, bytes, ranks, stream);
 }
 
-/* A process that dies loses its memory a while before its end can be seen: longer the more memory it
- * had, and the busier the machine is. */
+/* A process that dies loses its memory a while before its end can be seen: longer the more it had,
+ * and the busier the machine is. */
 static void await_death(struct zr_inst *c, int32_t pid)
 {
 	const int most = (int)zl_least(INT_MAX, (uint64_t)(c->o->timeout * 1e3));
