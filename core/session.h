@@ -136,6 +136,8 @@ typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *
 int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x,
 		   struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
+/* The same, but x has the values so far. Not for tensors that are stored as codes. */
+int zr_session_change(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 /* with the optimizers' states and the persistent numbers: the training begins */
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 

@@ -99,14 +99,12 @@ static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn
 	return rc;
 }
 
-/* Padding is zero and stays so. */
-static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+/* What is at the chunk's x, after `in` has written to it. */
+static int take_in(struct zr_session *s, const struct zr_subgroup *p)
 {
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
 	int rc = 0;
-	(void)rank;
-	memset(c->x, 0, (size_t)p->n * ZR_BLOCK * sizeof *c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, c->err);
 	if (rc)
@@ -114,17 +112,48 @@ static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 	return zr_master_in(s, p, c->x, c->work, c->err);
 }
 
-int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+/* Padding is zero and stays so. */
+static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+{
+	(void)rank;
+	memset(s->chunk->x, 0, (size_t)p->n * ZR_BLOCK * sizeof *s->chunk->x);
+	return take_in(s, p);
+}
+
+static int change(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+{
+	struct zr_chunk *c = s->chunk;
+	(void)rank;
+
+	int rc = read_masters(s, p, c->x, c->work, c->err);
+	if (rc)
+		return rc;
+	return take_in(s, p);
+}
+
+/* All that this rank holds, by fill() or change(). */
+static int write_all(struct zr_session *s, chunk_fn *how, zr_values_fn *fn, void *arg,
+		     struct zr_error *err)
 {
 	int rc = zr_settle(s, err);
 	s->chunk->err = err;
 	s->chunk->in = fn;
 	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < s->facts->layout.n_units; u++)
-		rc = each_chunk(s, u, s->facts->process.rank, fill);
+		rc = each_chunk(s, u, s->facts->process.rank, how);
 	if (rc || s->facts->mode == ZR_MODE_SAMPLE)
 		return rc;
 	return zr_run_program(s, ZR_S_VALUES, err);
+}
+
+int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	return write_all(s, fill, fn, arg, err);
+}
+
+int zr_session_change(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	return write_all(s, change, fn, arg, err);
 }
 
 int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)

@@ -12,9 +12,11 @@
 #include "core/base/file.h"
 #include "core/base/pool.h"
 #include "core/memory/account.h"
+#include "core/persistent.h"
 #include "embed/engine.h"
 
-#define STACK (8 << 20) /* bytes, as the main thread's */
+#define MOST_SUMS 65536
+#define STACK     (8 << 20) /* bytes, as the main thread's */
 
 /* ---- commands -------------------------------------------------------------------- */
 
@@ -83,6 +85,21 @@ static int ask(struct zeroth *e, enum command c)
 	return harmless ? err->code : end_with(e, err->code);
 }
 
+/* Of a model that threads of the program compute: whether no rank is in a step. */
+static int none_within(struct zeroth *e, const char *what)
+{
+	for (int i = 0; i < e->n; i++)
+		if (e->rank[i].within)
+			return engine_fail(e, ZR_ESTATE,
+					   "%s comes between steps: rank %d is within a "
+					   "micro-batch",
+					   what, i);
+
+	if (!e->rank->micros)
+		return 0;
+	return engine_fail(e, ZR_ESTATE, "%s comes between steps: zeroth_step is missing", what);
+}
+
 /* Whether a call may come now: the engine is open and well, and no step is in parts. */
 static int ready(struct zeroth *e, const char *what)
 {
@@ -93,6 +110,8 @@ static int ready(struct zeroth *e, const char *what)
 	*e->error = 0;
 	if (!e->open)
 		return engine_fail(e, ZR_ESTATE, "%s comes after zeroth_open", what);
+	if (engine_is_outside(e))
+		return none_within(e, what);
 	if (e->at != BETWEEN)
 		return engine_fail(e, ZR_ESTATE, "%s comes between steps: %s is missing", what,
 				   e->at == FORWARDED ? "zeroth_backward" : "zeroth_step");
@@ -224,11 +243,44 @@ static int whole_step(struct zeroth *e)
 		rc = more_steps(e);
 	if (rc)
 		return rc;
+	if (engine_is_outside(e))
+		return engine_fail(e, ZR_ESTATE, "zeroth_step: zeroth_begin comes first");
 	if (e->model.size && !e->model.load)
 		return engine_fail(e, ZR_ESTATE,
 				   "zeroth_step: the model has no function load: "
 				   "zeroth_forward and zeroth_backward come first");
 	return ask(e, CMD_STEP);
+}
+
+/* Micro-batches that threads of the program computed are those of a step in parts. */
+static int meet(struct zeroth *e)
+{
+	const int64_t micros = e->rank->micros;
+
+	for (int i = 0; i < e->n; i++)
+		if (e->rank[i].within)
+			return engine_fail(e, ZR_ESTATE,
+					   "zeroth_step: rank %d is within a micro-batch", i);
+
+	for (int i = 1; i < e->n; i++)
+		if (e->rank[i].micros != micros)
+			return engine_fail(e, ZR_ESTATE,
+					   "zeroth_step: rank %d has done %lld micro-batches of "
+					   "the step, and rank 0 %lld",
+					   i, (long long)e->rank[i].micros, (long long)micros);
+
+	e->micro = micros;
+	e->at = micros ? BACKWARDED : BETWEEN;
+	return 0;
+}
+
+/* After a step in parts. */
+static void begin_anew(struct zeroth *e)
+{
+	e->at = BETWEEN;
+	e->micro = 0;
+	for (int i = 0; i < e->n; i++)
+		e->rank[i].micros = 0;
 }
 
 int zeroth_step(struct zeroth *e, struct zeroth_result *out)
@@ -239,6 +291,11 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 	if (rc)
 		return rc;
 
+	if (engine_is_outside(e))
+		rc = meet(e);
+	if (rc)
+		return rc;
+
 	const int parts = e->at == BACKWARDED;
 	const int pending = parts && e->micro < e->rank->t.setup->facts.batch.accumulation;
 	*e->error = 0;
@@ -246,14 +303,22 @@ int zeroth_step(struct zeroth *e, struct zeroth_result *out)
 		rc = whole_step(e);
 	else if (!pending)
 		rc = ask(e, CMD_STEP);
-	if (parts && !pending) {
-		e->at = BETWEEN;
-		e->micro = 0;
-	}
+	if (parts && !pending)
+		begin_anew(e);
 
 	if (!rc)
 		report(e, pending, out);
 	return rc;
+}
+
+/* Whether it has a model of zeroth_set_model() whose layers it calls. */
+static int are_functions(struct zeroth *e, const char *what)
+{
+	if (e->model.size && !engine_is_outside(e))
+		return 0;
+	return engine_fail(e, ZR_ESTATE,
+			   "%s is for a model of zeroth_set_model whose layers are functions",
+			   what);
 }
 
 /* The batches of the ranks; afterwards the mean of their losses. */
@@ -283,8 +348,8 @@ int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
 		rc = ready(e, "zeroth_forward");
 	else if (!rc && !goes_on)
 		rc = ready(e, "zeroth_forward");
-	if (!rc && !e->model.size)
-		rc = engine_fail(e, ZR_ESTATE, "zeroth_forward is for a model of zeroth_set_model");
+	if (!rc)
+		rc = are_functions(e, "zeroth_forward");
 	rc = rc || goes_on ? rc : more_steps(e);
 	if (!rc)
 		rc = run_batches(e, CMD_FORWARD, batch, loss);
@@ -313,8 +378,8 @@ int zeroth_backward(struct zeroth *e)
 int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
 {
 	int rc = ready(e, "zeroth_infer");
-	if (!rc && !e->model.size)
-		rc = engine_fail(e, ZR_ESTATE, "zeroth_infer is for a model of zeroth_set_model");
+	if (!rc)
+		rc = are_functions(e, "zeroth_infer");
 	if (rc)
 		return rc;
 	return run_batches(e, CMD_INFER, batch, loss);
@@ -393,9 +458,12 @@ int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
 		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
 
 	const struct zr_place *t = &l->tensor[i];
+	const int is_frozen = e->rank->t.setup->facts.frozen[i] != 0;
 	struct zeroth_tensor_info v = { .ndim = t->decl->ndim,
 					.name = t->decl->name,
-					.elements = t->elements };
+					.elements = t->elements,
+					.flags = is_frozen ? ZEROTH_TENSOR_FROZEN : 0,
+					.dtype = e->rank->t.setup->facts.types.dtype };
 	memcpy(v.dims, t->decl->dims, sizeof v.dims);
 	hand_over(out, &v, sizeof v);
 	return 0;
@@ -425,6 +493,55 @@ int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
 	e->put = fn;
 	e->arg = arg;
 	return ask(e, CMD_PUT);
+}
+
+int zeroth_change(struct zeroth *e, zeroth_put_fn *fn, void *arg)
+{
+	int rc = ready(e, "zeroth_change");
+	if (!rc)
+		rc = engine_given(e, fn != NULL, "zeroth_change: fn");
+	if (rc)
+		return rc;
+
+	e->put = fn;
+	e->arg = arg;
+	return ask(e, CMD_CHANGE);
+}
+
+int zeroth_numbers(struct zeroth *e, int rank, float **x)
+{
+	int rc = engine_enter(e, "zeroth_numbers");
+	if (!rc)
+		rc = engine_given(e, x != NULL, "zeroth_numbers: x");
+	if (rc)
+		return rc;
+	if (!e->open)
+		return engine_fail(e, ZR_ESTATE, "zeroth_numbers comes after zeroth_open");
+	if (rank < 0 || rank >= e->n)
+		return engine_fail(e, ZR_EINVAL,
+				   "zeroth_numbers: rank is %d; this process has %d, from 0", rank,
+				   e->n);
+
+	const struct rank *r = &e->rank[rank];
+	const int n = (int)r->t.setup->facts.layout.persistent;
+	*x = n ? zr_persistent_at(r->t.session) : NULL;
+	return n;
+}
+
+int zeroth_sum(struct zeroth *e, double *const *x, int64_t n)
+{
+	int rc = ready(e, "zeroth_sum");
+	if (!rc)
+		rc = engine_given(e, x != NULL, "zeroth_sum: x");
+	if (rc)
+		return rc;
+	if (n < 1 || n > MOST_SUMS)
+		return engine_fail(e, ZR_EINVAL, "zeroth_sum: n is %lld; expected 1 to %d",
+				   (long long)n, MOST_SUMS);
+
+	e->sums = x;
+	e->n_sums = n;
+	return ask(e, CMD_SUM);
 }
 
 int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)

@@ -29,6 +29,17 @@ static int is_elsewhere(const struct zeroth *e)
 	return e->running || here.logs || e->pid != getpid();
 }
 
+int engine_fail_here(struct zeroth *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	here.engine = e;
+	va_start(ap, fmt);
+	vsnprintf(here.text, sizeof here.text, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -292,7 +303,7 @@ static int check_struct_sizes(struct zeroth *e, const struct zeroth_model *m)
 		uint32_t size;
 		size_t least;
 	} all[] = {
-		{ "tensor_size", m->tensor_size, sizeof(struct zeroth_tensor) },
+		{ "tensor_size", m->tensor_size, offsetof(struct zeroth_tensor, flags) },
 		{ "unit_size", m->unit_size, sizeof(struct zeroth_unit) },
 		{ "layer_size", m->layer_size, sizeof(struct zeroth_layer) },
 	};

@@ -29,8 +29,18 @@ enum command {
 	CMD_WEIGHTS,
 	CMD_GET,
 	CMD_PUT,
+	CMD_CHANGE,
+	CMD_SUM,
 	CMD_DIGEST,
 	CMD_END
+};
+
+/* What the thread of a rank offers to a thread of the program that computes its layers. */
+struct offer {
+	enum { OFFER_NONE, OFFER_THERE, OFFER_TAKEN, OFFER_GIVEN } at;
+	int kind; /* ZEROTH_FORWARD, ... */
+	int code; /* given back */
+	struct zeroth_call call;
 };
 
 /* What the ranks of an engine meet by; see boot.c. */
@@ -45,6 +55,10 @@ struct rank {
 	int busy;            /* has not answered yet */
 	int harmless;        /* the failure ends nothing, and no rank waits for another */
 	struct zr_error err; /* of the last answer */
+	struct offer offer;
+	int within;     /* a micro-batch that the program computes has begun, and is not done */
+	int training;   /* it is one of the training */
+	int64_t micros; /* of these, done since the last step */
 
 	/* the thread's own */
 	struct zr_trainer t;
@@ -93,6 +107,8 @@ struct zeroth {
 	zeroth_get_fn *get;
 	zeroth_put_fn *put;
 	void *arg;
+	double *const *sums; /* [n][n_sums] */
+	int64_t n_sums;
 	pthread_mutex_t put_lock;
 	struct zr_eval_result eval;
 	uint64_t digest;
@@ -112,6 +128,14 @@ struct zeroth {
  * alone sees the text. */
 int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same, for this thread alone in any case: of calls that several threads make at once. */
+int engine_fail_here(struct zeroth *e, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Whether threads of the program compute its model. */
+static inline int engine_is_outside(const struct zeroth *e)
+{
+	return e->model.size && e->model.flags & ZEROTH_MODEL_OUTSIDE;
+}
 /* 0, or why the call `what` cannot come now: another one is running, as where a callback makes it,
  * or this is a log function, or a child that the program forked. */
 int engine_enter(struct zeroth *e, const char *what);
@@ -133,6 +157,9 @@ enum command rank_next(struct rank *r);
 /* The parts of a step: called where each may end. They fail where the engine is closed. */
 int rank_take_batch(struct rank *r);
 int rank_forward_done(struct rank *r, double loss);
+/* Hands a layer to a thread of the program, and waits until that has done it; returns the code that
+ * it gave. */
+int rank_offer(struct rank *r, int kind, const struct zeroth_call *call);
 
 /* rank.c: the thread's function; arg: a struct rank. */
 void *rank_main(void *arg);
@@ -150,8 +177,10 @@ int rank_begin(struct rank *r, struct zr_error *err);
 int rank_save(struct rank *r, struct zr_error *err);
 int rank_save_weights(struct rank *r, struct zr_error *err);
 
-/* values.c: calls the program for each tensor; put: to get its values, else to hand them out. */
-int rank_visit(struct rank *r, int put, struct zr_error *err);
+/* values.c: calls the program for each tensor: CMD_GET hands its values out, CMD_PUT gets them, and
+ * CMD_CHANGE does both. */
+int rank_visit(struct rank *r, enum command how, struct zr_error *err);
+int rank_sum(struct rank *r, struct zr_error *err);
 int rank_digest(struct rank *r, struct zr_error *err);
 
 /* unused.c: logs which options that were given the library does not act on */

@@ -57,3 +57,22 @@ int rank_forward_done(struct rank *r, double loss)
 	r->ending = rank_next(r) == CMD_END;
 	return r->ending ? ZR_ESTATE : 0;
 }
+
+int rank_offer(struct rank *r, int kind, const struct zeroth_call *call)
+{
+	struct zeroth *e = r->engine;
+	int rc = ZR_ESTATE;
+
+	pthread_mutex_lock(&e->lock);
+	r->offer = (struct offer){ .kind = kind, .call = *call, .at = OFFER_THERE };
+	pthread_cond_broadcast(&e->answered);
+	while (r->offer.at != OFFER_GIVEN && r->asked != CMD_END)
+		pthread_cond_wait(&e->asked, &e->lock);
+	if (r->offer.at == OFFER_GIVEN)
+		rc = r->offer.code;
+	else
+		r->ending = 1;
+	r->offer.at = OFFER_NONE;
+	pthread_mutex_unlock(&e->lock);
+	return rc;
+}

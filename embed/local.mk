@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += %D%/libembed.la
 embed_libembed_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 embed_libembed_la_LIBADD = train/libtrain.la
 embed_libembed_la_SOURCES = %D%/engine.h %D%/boot.c %D%/calls.c %D%/engine.c %D%/files.c %D%/handover.c \
-	%D%/model.c %D%/open.c %D%/rank.c %D%/unused.c %D%/values.c
+	%D%/model.c %D%/open.c %D%/outside.c %D%/rank.c %D%/unused.c %D%/values.c
 
 # Its version is that of libtool: current, revision and age of the interface.
 lib_LTLIBRARIES = libzeroth.la
@@ -27,5 +27,5 @@ libzeroth.a: %D%/libembed.la
 CLEANFILES += libzeroth.a
 
 # For Python, with PYTHONPATH, or as a copy: it needs nothing but libzeroth.
-pythondir = $(pkgdatadir)/python
-dist_python_DATA = %D%/zeroth.py
+zeroth_pythondir = $(pkgdatadir)/python/zeroth
+dist_zeroth_python_DATA = %D%/zeroth/__init__.py %D%/zeroth/outside.py

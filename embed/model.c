@@ -45,6 +45,24 @@ static uint64_t up(uint64_t bytes)
 
 /* ---- the model ------------------------------------------------------------------- */
 
+/* Of a layer that a thread of the program computes. */
+static int check_place(const struct zr_inst *inst, uint32_t i, const char *name)
+{
+	const struct zeroth_layer *l = layer_at(inst->m, i);
+
+	if (l->forward || l->backward || l->out || l->saved || l->work)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layer %u (%s): the program computes the model: functions are "
+			       "NULL, and out, saved and work are 0",
+			       i, name);
+	if (i + 1 == inst->m->n_layers && l->n_units)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layer %u (%s): n_units is %u; the last layer stands for the "
+			       "loss, and has none",
+			       i, name, l->n_units);
+	return 0;
+}
+
 /* What the program says and core never sees; the rest core checks in core/model/declared.c. */
 static int check_layer(const struct zr_inst *inst, uint32_t i)
 {
@@ -52,6 +70,8 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 	const struct zeroth_layer *l = layer_at(m, i);
 	const char *name = l->name ? l->name : "without a name";
 
+	if (engine_is_outside(inst->rank->engine))
+		return check_place(inst, i, name);
 	if (!l->forward || !l->backward)
 		return zr_fail(inst->h, ZR_EINVAL, "layer %u (%s): %s is NULL", i, name,
 			       l->forward ? "backward" : "forward");
@@ -61,6 +81,14 @@ static int check_layer(const struct zr_inst *inst, uint32_t i)
 			       "last layer, and for no other",
 			       i, name, (unsigned long long)l->out);
 	return 0;
+}
+
+/* Programs of before have no flags. */
+static uint32_t tensor_flags(const struct zeroth_model *m, const struct zeroth_tensor *t)
+{
+	if (m->tensor_size < sizeof *t || !(t->flags & ZEROTH_TENSOR_FROZEN))
+		return 0;
+	return ZR_TENSOR_FROZEN;
 }
 
 static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
@@ -74,7 +102,8 @@ static void take_unit(struct zr_inst *inst, uint32_t i, struct zr_tensor *t)
 					   .ndim = from->ndim,
 					   .init = from->init,
 					   .mean = from->mean,
-					   .std = from->std };
+					   .std = from->std,
+					   .flags = tensor_flags(inst->m, from) };
 		for (int d = 0; d < 4; d++)
 			t[k].dims[d] = d < from->ndim ? from->dims[d] : 1;
 	}
@@ -123,6 +152,8 @@ static int take_model(struct zr_inst *inst)
 		t += inst->unit[i].n_tensors;
 	}
 
+	if (tensors)
+		inst->tensor->persistent = m->numbers;
 	for (uint32_t i = 0; !rc && i < m->n_layers; i++) {
 		const struct zeroth_layer *l = layer_at(m, i);
 		rc = check_layer(inst, i);
@@ -131,7 +162,7 @@ static int take_model(struct zr_inst *inst)
 						    .n_units = l->n_units };
 		if (!i)
 			inst->layer[i].flags |= ZR_LAYER_INPUT;
-		if (!l->out)
+		if (i + 1 == m->n_layers)
 			inst->layer[i].flags |= ZR_LAYER_LOSS;
 	}
 
@@ -216,6 +247,18 @@ static int failed(struct zr_inst *inst, const struct zeroth_layer *l, int rc, co
 		       doing, l->name, rc);
 }
 
+/* A thread of the program computes the layer. */
+static int offer(struct zr_inst *inst, const struct zeroth_layer *l, int kind,
+		 const struct zeroth_call *call)
+{
+	struct rank *r = inst->rank;
+
+	int rc = rank_offer(r, kind, call);
+	if (r->ending)
+		return zr_fail(inst->h, rc, "the engine is closed within a step");
+	return failed(inst, l, rc, "the program's computation");
+}
+
 static double sum_losses(const struct zr_layer_call *c)
 {
 	double sum = 0;
@@ -232,13 +275,30 @@ static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
 	call.out = l->out ? c->out : NULL;
 	call.dparam = NULL;
 	call.accumulate = NULL;
-	if (!l->out && c->right_rows) {
+	if (c->layer + 1 == (int32_t)inst->m->n_layers && c->right_rows) {
 		memset(c->right_rows, 0, (size_t)call.samples * sizeof *c->right_rows);
 		call.right = c->right_rows;
 	}
 
-	int rc = failed(inst, l, l->forward(&call), "forward");
-	if (!rc && !l->out)
+	const int is_last = (uint32_t)c->layer + 1 == inst->m->n_layers;
+	int rc;
+	if (engine_is_outside(inst->rank->engine))
+		rc = offer(inst, l, is_last ? ZEROTH_LOSS : ZEROTH_FORWARD, &call);
+	else
+		rc = failed(inst, l, l->forward(&call), "forward");
+	if (!rc && is_last)
+		sum_losses(c);
+	return rc;
+}
+
+static int backward_outside(struct zr_inst *inst, const struct zr_layer_call *c,
+			    const struct zeroth_layer *l, const struct zeroth_call *call)
+{
+	if ((uint32_t)c->layer + 1 < inst->m->n_layers)
+		return offer(inst, l, ZEROTH_BACKWARD, call);
+
+	int rc = offer(inst, l, ZEROTH_LOSS, call);
+	if (!rc)
 		sum_losses(c);
 	return rc;
 }
@@ -248,6 +308,8 @@ static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
 	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)c->layer);
 	struct zeroth_call call = call_of(inst, c);
 
+	if (engine_is_outside(inst->rank->engine))
+		return backward_outside(inst, c, l, &call);
 	if (l->out) {
 		const uint64_t bytes = out_bytes(inst, c->layer, call.samples, c->dtype);
 		char *copy = (char *)c->work + up(l->work * (uint64_t)call.samples);
@@ -303,12 +365,21 @@ static int model_create(const struct zr_host *h, const void *opts, struct zr_ins
 	return rc;
 }
 
+/* The program writes the numbers, see zeroth_numbers(). */
+static int model_renew(struct zr_inst *inst, const struct zr_renewal *r)
+{
+	(void)inst;
+	(void)r;
+	return 0;
+}
+
 static const struct zr_model_v1 model_vtbl = {
 	.size = sizeof model_vtbl,
 	.declare = model_declare,
 	.bytes = model_bytes,
 	.forward = model_forward,
 	.backward = model_backward,
+	.renew = model_renew,
 };
 static const struct zr_iface model_ifaces[] = { { "zr.model/1", &model_vtbl }, { NULL, NULL } };
 
@@ -378,6 +449,9 @@ static int data_create(const struct zr_host *h, const void *opts, struct zr_inst
 	if (held_out < 0 || held_out > MOST_HELD_OUT)
 		return zr_fail(h, ZR_EINVAL, "held_out is %lld; expected 0 to %lld",
 			       (long long)held_out, (long long)MOST_HELD_OUT);
+	if (engine_is_outside(rank_here->engine) && (rank_here->engine->model.load || held_out))
+		return zr_fail(h, ZR_EINVAL,
+			       "the program computes the model: load is NULL, and held_out 0");
 	*out = new_inst(h);
 	return *out ? ZR_OK : zr_fail(h, ZR_ENOMEM, "no memory");
 }

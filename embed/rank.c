@@ -138,7 +138,10 @@ static int do_command(struct rank *r, enum command c, struct zr_error *err)
 		return rank_save_weights(r, err);
 	case CMD_GET:
 	case CMD_PUT:
-		return rank_visit(r, c == CMD_PUT, err);
+	case CMD_CHANGE:
+		return rank_visit(r, c, err);
+	case CMD_SUM:
+		return rank_sum(r, err);
 	case CMD_DIGEST:
 		return rank_digest(r, err);
 	default:

@@ -84,7 +84,10 @@ struct zeroth_tensor {
 	int32_t ndim;
 	int32_t init; /* ZEROTH_INIT_* */
 	double mean, std;
+	uint32_t flags, rsv; /* ZEROTH_TENSOR_* */
 };
+
+#define ZEROTH_TENSOR_FROZEN 1u /* not trained, whatever [train] freeze says */
 
 #define ZEROTH_INIT_NORMAL  1 /* N(mean, std), from [train] seed, tensor and element */
 #define ZEROTH_INIT_CONST   2 /* mean everywhere */
@@ -164,7 +167,13 @@ struct zeroth_model {
 	int (*load)(void *arg, int32_t rank, int training, int64_t step, int64_t slot,
 		    int64_t samples, const void **batch);
 	int64_t held_out; /* samples that zeroth_evaluate() goes over; 0: none */
+	uint32_t flags;   /* ZEROTH_MODEL_* */
+	/* fp32 numbers, at most 2^20, that checkpoints keep and zeroth_numbers() shows; 0: none */
+	int32_t numbers;
 };
+
+/* Threads of the program compute the layers, and own the activations: see zeroth_begin(). */
+#define ZEROTH_MODEL_OUTSIDE 1u
 
 /* The model, instead of [model] and [data] of the configuration. What it points to is read, and
  * judged, in zeroth_open(): a failure names the field. Names are UTF-8 of 1 to 255 bytes without
@@ -246,6 +255,8 @@ struct zeroth_tensor_info {
 	const char *name; /* until zeroth_close() */
 	int64_t dims[4];
 	int64_t elements;
+	uint32_t flags; /* ZEROTH_TENSOR_FROZEN: the training does not change it */
+	int32_t dtype;  /* in which layers read it: ZR_F32, ZR_BF16 or ZR_F16 */
 };
 
 /* The i-th tensor, from 0; returns 0, or ZR_EINVAL behind the last one. */
@@ -290,6 +301,54 @@ ZEROTH_API void zeroth_close(struct zeroth *);
 
 /* As "0.2.0". */
 ZEROTH_API const char *zeroth_version(void);
+
+/* ---- a model that threads of the program compute --------------------------------- */
+
+/* With ZEROTH_MODEL_OUTSIDE layers are places in a computation that the program does by itself, as
+ * in PyTorch: what an engine has for it is their parameters and room for their gradients, at the
+ * right time. Layers have no functions, and out, saved and work are 0; the last one has no units,
+ * and stands for the loss. There is no load and nothing held out, and zeroth_forward(),
+ * zeroth_backward() and zeroth_infer() are ZR_ESTATE.
+ *
+ * For each rank of this process one thread of the program computes a micro-batch: zeroth_begin(),
+ * then zeroth_take() and zeroth_give() by turns until that says ZEROTH_DONE. When all ranks have
+ * done the same number of micro-batches zeroth_step() ends the step, or says ZEROTH_PENDING.
+ * These three functions, and zeroth_error(), are called by the threads of several ranks at once,
+ * and by no callback. No other call may come while a rank is within a micro-batch, except that
+ * zeroth_close() ends it. */
+
+/* Begins a micro-batch of `rank`, a number among those of this process, from 0. training 0:
+ * nothing is learned, and no BACKWARD comes; between steps. */
+ZEROTH_API int zeroth_begin(struct zeroth *, int rank, int training);
+
+#define ZEROTH_DONE    0 /* there is no more layer in this micro-batch */
+#define ZEROTH_FORWARD 1 /* of the layer; those before the last one come in their order */
+/* The last layer, once in each micro-batch, after all FORWARDs: `loss` is to be filled. The
+ * gradients that are given later are those of `scale` times the sum of these. */
+#define ZEROTH_LOSS     2
+#define ZEROTH_BACKWARD 3 /* layers in descending order, down to the lowest that is trained */
+
+/* Waits for what `rank` comes to next, and returns it, or the failure that ended the engine. In
+ * *call, whose size the caller sets, are the layer, its param and, at BACKWARD, its dparam and
+ * accumulate, which are to be filled; all pointers are valid until zeroth_give(). */
+ZEROTH_API int zeroth_take(struct zeroth *, int rank, struct zeroth_call *call);
+
+/* The thread is done with what zeroth_take() gave it. code: 0, or a negative ZR_E*, which ends the
+ * engine. */
+ZEROTH_API int zeroth_give(struct zeroth *, int rank, int code);
+
+/* As zeroth_put(), but x has the values so far, and what fn leaves stays. Of any engine. */
+ZEROTH_API int zeroth_change(struct zeroth *, zeroth_put_fn *fn, void *arg);
+
+/* Where the zeroth_model.numbers of `rank`, of those of this process, are: *x points to them until
+ * zeroth_close(). At first they are 0, or what a checkpoint had. The program alone writes them,
+ * between steps. Where they differ between ranks zeroth_save() fails. Returns how many. */
+ZEROTH_API int zeroth_numbers(struct zeroth *, int rank, float **x);
+
+/* Sums over all ranks: x[i][0 to n) of the i-th rank of this process, finite numbers, become the
+ * sums of those of all ranks, added in the order of ranks. n: 1 to 65536, on all ranks the same.
+ * Collective over all processes; of any engine, between steps. */
+ZEROTH_API int zeroth_sum(struct zeroth *, double *const *x, int64_t n);
 
 #ifdef __cplusplus
 }

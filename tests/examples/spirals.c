@@ -10,7 +10,7 @@
 #define WIDE 32
 #define TENSOR(name, out, in)                                                                      \
 	{                                                                                          \
-		name, { out, in + 1 }, 2, ZEROTH_INIT_NORMAL, 0, 0.4                               \
+		name, { out, in + 1 }, 2, ZEROTH_INIT_NORMAL, 0, 0.4, 0, 0                         \
 	}
 const int32_t width[] = { 2, WIDE, WIDE, 1 }, unit[] = { 0, 1, 2 };
 const struct zeroth_tensor w[] = { TENSOR("w1", WIDE, 2), TENSOR("w2", WIDE, WIDE),
@@ -55,7 +55,7 @@ const struct zeroth_layer layers[] = { { "1", unit, 1, 0, WIDE, 0, 0, run, run }
 				       { "2", unit + 1, 1, 0, WIDE, 0, 0, run, run },
 				       { "3", unit + 2, 1, 0, 0, 0, 0, run, run } };
 const struct zeroth_model model = {
-	sizeof model, 3, 3, sizeof *w, sizeof *u, sizeof *layers, u, layers, NULL, NULL, 0
+	sizeof model, 3, 3, sizeof *w, sizeof *u, sizeof *layers, u, layers, NULL, NULL, 0, 0, 0
 };
 
 int main(void)

@@ -94,7 +94,7 @@ for way in shared static; do
 	is "the $way one gives the digest of the command" \
 		"$("./$way" 1 "$quickstart" "${options[@]}" optimizer.plugin="$work/signsgd.so" 2>&1 | tail -n 1)" "$(digest one)"
 done
-ok "the Python binding is there" test -f "$(find "$root" -name zeroth.py)"
+ok "the Python binding is there" test -f "$(find "$root" -path "*/python/zeroth/__init__.py")"
 
 # Updates of one element: every stage, number of ranks and tier has one digest, whatever the type of the states, and so
 # has a run that goes on.

@@ -8,8 +8,8 @@
         weights = engine.parameters()        # a dict of arrays
 
 A model of one's own is a list of layers (see Layer), trained by engine.forward(batches),
-engine.backward(), engine.train_step(). Arrays are numpy's where it is installed, else memoryviews
-of floats. Calls that fail raise zeroth.Error with the text of zeroth_error(3).
+engine.backward(), engine.train_step(). Arrays are
+numpy's where it is installed, else memoryviews of floats. Calls that fail raise zeroth.Error with the text of zeroth_error(3).
 """
 import ctypes
 import ctypes.util
@@ -47,13 +47,13 @@ _Result = _struct("_Result", ("size", _SIZE), ("outcome", _I32), ("step", _I64),
 _Evaluation = _struct("_Evaluation", ("size", _SIZE), ("rsv", _SIZE), ("loss", _F64),
                       ("accuracy", _F64), ("targets", _I64))
 _Info = _struct("_Info", ("size", _SIZE), ("ndim", _I32), ("name", _TEXT), ("dims", _I64 * 4),
-                ("elements", _I64))
+                ("elements", _I64), ("flags", _SIZE), ("dtype", _I32))
 _Facts = _struct("_Facts", ("size", _SIZE), ("ranks", _I32), ("rank", _I32), ("accumulation", _I32),
                  ("micro_batch", _I64), ("parameters", _I64), ("step", _I64), ("steps", _I64),
                  ("bytes", _U64))
 _Metric = _struct("_Metric", ("name", _TEXT), ("value", _F64))
 _Tensor = _struct("_Tensor", ("name", _TEXT), ("dims", _I64 * 4), ("ndim", _I32), ("init", _I32),
-                  ("mean", _F64), ("std", _F64))
+                  ("mean", _F64), ("std", _F64), ("flags", _SIZE), ("rsv", _SIZE))
 _Unit = _struct("_Unit", ("name", _TEXT), ("tensors", ctypes.POINTER(_Tensor)),
                 ("n_tensors", _SIZE), ("rsv", _SIZE))
 _Call = _struct("_Call", ("size", _SIZE), ("layer", _I32), ("rank", _I32), ("training", _I32),
@@ -69,18 +69,19 @@ _Layer = _struct("_Layer", ("name", _TEXT), ("units", ctypes.POINTER(_I32)), ("n
 _Model = _struct("_Model", ("size", _SIZE), ("n_units", _SIZE), ("n_layers", _SIZE),
                  ("tensor_size", _SIZE), ("unit_size", _SIZE), ("layer_size", _SIZE),
                  ("units", ctypes.POINTER(_Unit)), ("layers", ctypes.POINTER(_Layer)),
-                 ("arg", _AT), ("load", _AT), ("held_out", _I64))
+                 ("arg", _AT), ("load", _AT), ("held_out", _I64), ("flags", _SIZE),
+                 ("numbers", _I32))
 _LOG = ctypes.CFUNCTYPE(None, _AT, ctypes.c_int, _TEXT, _TEXT)
 _VALUES = ctypes.CFUNCTYPE(ctypes.c_int, _AT, _I64, _I64, _I64, _AT)
 
 
 def _beside():
-    """The library of the prefix that this file is installed in, PREFIX/share/zeroth/python, if it
-    belongs to root, oneself or the owner of this file."""
+    """The library of the prefix that this file is installed in, PREFIX/share/zeroth/python/zeroth, if
+    it belongs to root, oneself or the owner of this file."""
     here = os.path.realpath(__file__)
-    prefix = os.path.join(os.path.dirname(here), "..", "..", "..")
+    prefix = os.path.join(os.path.dirname(here), "..", "..", "..", "..")
     owners = 0, os.geteuid(), os.stat(here).st_uid
-    if os.path.basename(os.path.dirname(here)) != "python":
+    if os.path.basename(os.path.dirname(os.path.dirname(here))) != "python":
         return None
     for lib in ("lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
         path = os.path.realpath(os.path.join(prefix, lib, "libzeroth.so.0"))
@@ -105,6 +106,10 @@ def _load():
         "metrics": [ctypes.POINTER(ctypes.POINTER(_Metric))],
         "facts": [ctypes.POINTER(_Facts)], "close": [], "error": [],
         "digest": [ctypes.POINTER(_U64), ctypes.POINTER(_U64)],
+        "begin": [ctypes.c_int, ctypes.c_int], "take": [ctypes.c_int, ctypes.POINTER(_Call)],
+        "give": [ctypes.c_int, ctypes.c_int], "change": [_VALUES, _AT],
+        "numbers": [ctypes.c_int, ctypes.POINTER(_AT)],
+        "sum": [ctypes.POINTER(ctypes.POINTER(_F64)), _I64],
     }
     for call, arguments in takes.items():
         getattr(lib, "zeroth_" + call).argtypes = [_AT] + arguments
@@ -213,8 +218,7 @@ class Engine:
                 self._call("set_text", text.encode())
             for key, value in (options or {}).items():
                 self._call("set", "{}={}".format(key, value).encode())
-            if layers is not None:
-                self._set_model(self._layers)
+            self._set_models()
             self._call("open")
         except BaseException:
             self.close()
@@ -271,6 +275,10 @@ class Engine:
                 return -8
         return _CALL(call)
 
+    def _set_models(self):
+        if self._layers is not None:
+            self._set_model(self._layers)
+
     def _set_model(self, layers):
         units, made = (_Unit * len(layers))(), (_Layer * len(layers))()
         for i, layer in enumerate(layers):
@@ -286,9 +294,13 @@ class Engine:
             made[i] = _Layer(layer.name.encode(), number, 1, 0, out, saved, 0,
                              self._guard(layer.forward), self._guard(layer.backward))
             self._kept += [tensors, number, made[i].forward, made[i].backward]
-        model = _Model(ctypes.sizeof(_Model), len(layers), len(layers), ctypes.sizeof(_Tensor),
-                       ctypes.sizeof(_Unit), ctypes.sizeof(_Layer), units, made, None, None, 0)
-        self._kept += [units, made, model]
+        self._give_model(units, made, 0)
+
+    def _give_model(self, units, layers, flags, numbers=0):
+        model = _Model(ctypes.sizeof(_Model), len(units), len(layers), ctypes.sizeof(_Tensor),
+                       ctypes.sizeof(_Unit), ctypes.sizeof(_Layer), units, layers, None, None, 0,
+                       flags, numbers)
+        self._kept += [units, layers, model]
         self._call("set_model", model)
 
     def _run(self, what, batches):
@@ -375,15 +387,17 @@ class Engine:
         self._call("digest", ctypes.byref(a), ctypes.byref(b))
         return "{:016x}".format(a.value), "{:016x}".format(b.value)
 
+    def _tensors(self):
+        """(name, shape, flags, dtype) of each, in order."""
+        out, t = [], _Info(size=ctypes.sizeof(_Info))
+        self._facts()  # fails where the engine is not open
+        while _lib.zeroth_tensor(self._at, len(out), ctypes.byref(t)) == 0:
+            out.append((t.name.decode(), tuple(t.dims[:t.ndim]), t.flags, t.dtype))
+        return out
+
     def shapes(self):
         """The tensors in order: a dict of shapes by name."""
-        out, i = {}, 0
-        t = _Info(size=ctypes.sizeof(_Info))
-        self._facts()  # fails where the engine is not open
-        while _lib.zeroth_tensor(self._at, i, ctypes.byref(t)) == 0:
-            out[t.name.decode()] = tuple(t.dims[:t.ndim])
-            i += 1
-        return out
+        return {name: shape for name, shape, _, _ in self._tensors()}
 
     def _new(self, shape):
         if numpy is not None:

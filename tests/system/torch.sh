@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Models that a program computes by itself: in Python alone, and modules of PyTorch where that is installed; TORCH_PYTHON
+# names a python that has it.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+[ -z "$ZR_SANITIZE" ] || skip_all 'python is one without the sanitizers'
+command -v python3 > /dev/null || skip_all 'no python3'
+cd "$scratch" || exit 99
+
+python=python3
+snake() {
+	ZEROTH_LIBRARY=$ZR_BUILDDIR/.libs/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
+}
+places() { snake "$ZR_SRCDIR/tests/examples/places.py" "$@"; }
+
+# ---- without PyTorch ----
+want=$(places 1)
+like 'Python computes a model by itself' "$(sed -n 1p <<< "$want")" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+is '... the same in stage 3 on 2 ranks' "$(places 2 zero.plugin=stage3)" "$(sed '2s/.*/[2.0, 1.0]/' <<< "$want")"
+mkdir disk
+is '... and with states on disk' "$(places 2 zero.plugin=stage1 offload.optimizer.plugin=nvme offload.optimizer.path=disk | sed -n 1p)" \
+	"$(sed -n 1p <<< "$want")"
+is '... what it keeps goes into a checkpoint' "$(places 1 run.dir=run | sed -n 1p)" 'saved [1.0, 0.0]'
+is '... and comes out of it, on other ranks' "$(places 2 run.dir=run zero.plugin=stage3 | sed -n 1p)" 'saved [2.0, 1.0]'
+places 1 run.dir=run zero.plugin=stage2 > last
+is '... and the training goes on to the same' "$(sed -n '1p;2p' last)" "saved [3.0, 2.0]
+$(sed -n 1p <<< "$want")"
+
+done_testing
