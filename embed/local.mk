@@ -26,6 +26,6 @@ libzeroth.a: %D%/libembed.la
 	rm -f $@ && $(AR) cr $@ libzeroth.o && rm -f libzeroth.o
 CLEANFILES += libzeroth.a
 
-# For Python, with PYTHONPATH, or as a copy: it needs nothing but libzeroth.
+# For Python, with PYTHONPATH, or as a copy: it needs nothing but libzeroth, and zeroth.torch PyTorch.
 zeroth_pythondir = $(pkgdatadir)/python/zeroth
-dist_zeroth_python_DATA = %D%/zeroth/__init__.py %D%/zeroth/outside.py
+dist_zeroth_python_DATA = %D%/zeroth/__init__.py %D%/zeroth/outside.py %D%/zeroth/torch.py

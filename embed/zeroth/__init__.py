@@ -8,7 +8,7 @@
         weights = engine.parameters()        # a dict of arrays
 
 A model of one's own is a list of layers (see Layer), trained by engine.forward(batches),
-engine.backward(), engine.train_step(). Arrays are
+engine.backward(), engine.train_step(); a module of PyTorch is trained by zeroth.torch. Arrays are
 numpy's where it is installed, else memoryviews of floats. Calls that fail raise zeroth.Error with the text of zeroth_error(3).
 """
 import ctypes

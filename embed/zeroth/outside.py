@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """zeroth.outside - an engine for a model that the program computes: ZEROTH_MODEL_OUTSIDE of
-zeroth(3). The engine has parameters, gradients and
+zeroth(3), by which zeroth.torch trains modules of PyTorch. The engine has parameters, gradients and
 the optimizer, and says at which layer of which micro-batch what is where.
 
     engine = Outside([("one", [("w", (4, 3), False)])], [("first", [0])], text=text)

@@ -27,4 +27,19 @@ places 1 run.dir=run zero.plugin=stage2 > last
 is '... and the training goes on to the same' "$(sed -n '1p;2p' last)" "saved [3.0, 2.0]
 $(sed -n 1p <<< "$want")"
 
+# ---- with it ----
+python=${TORCH_PYTHON:-python3}
+if ! "$python" -c 'import torch' 2> /dev/null; then
+	skip 'modules of PyTorch train' 'no python with torch'
+	done_testing
+	exit
+fi
+
+# modules CASE...: what tests/examples/modules.py says of it
+modules() { snake "$ZR_SRCDIR/tests/examples/modules.py" "$@"; }
+
+for case in $(modules); do
+	is "a module of PyTorch: $case" "$(modules "$case" | tail -n 5)" good
+done
+
 done_testing

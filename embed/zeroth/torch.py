@@ -1,0 +1,1002 @@
+# SPDX-License-Identifier: Apache-2.0
+"""zeroth.torch - trains a module of PyTorch with Zeroth: its ZeRO stages, tiers, optimizers,
+clipping, loss scaling and checkpoints.
+
+    import zeroth.torch
+    engine = zeroth.torch.initialize(model, "train.ini")
+    for batch in batches:
+        loss = engine(batch)
+        engine.backward(loss)
+        engine.step()
+    engine.save()
+
+The module's parameters are then memory of Zeroth's, and are there while a module that uses them
+computes: between, and outside of `with engine.gathered(module)`, they are NaN. Gradients go to
+Zeroth as they are computed, and p.grad is None. Activations are PyTorch's.
+
+The first batch is run once without learning, to see which module uses which parameters in which
+order. Later batches follow that order, or are refused by the name of the module that does not.
+"""
+import contextlib
+import ctypes
+import fnmatch
+import hashlib
+import os
+import threading
+import zlib
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from . import Error
+from .outside import BACKWARD, DONE, FORWARD, LOSS, Outside
+
+_INVALID, _STATE, _FAILED = -2, -7, -8
+_MOST_NUMBERS, _MOST_SUMS = 1 << 20, 65536
+_DTYPES = {1: torch.float32, 2: torch.bfloat16, 3: torch.float16}
+_CONTAINERS = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
+
+
+# ---- ranks ------------------------------------------------------------------------------
+
+_thread = threading.local()
+
+
+class _Ranks:
+    """Ranks that are threads of this process, and what they have in common."""
+
+    def __init__(self, n):
+        self.n, self.engine, self.kept, self._out = n, None, [None] * n, None
+        self._barrier = threading.Barrier(n)
+
+    def once(self, rank, function):
+        """All ranks call it, and the first of them calls the function; all return what it does."""
+        if self.n == 1:
+            return function()
+        self._barrier.wait()
+        if rank == 0:
+            try:
+                self._out = function(), None
+            except BaseException as e:
+                self._out = None, e
+        self._barrier.wait()
+        out, raised = self._out
+        self._barrier.wait()
+        if raised is not None:
+            raised = Error(raised.code, str(raised)) if isinstance(raised, Error) else raised
+            raise raised
+        return out
+
+    def gather(self, rank, value):
+        """The values that the ranks give, on each of them."""
+        if self.n == 1:
+            return [value]
+        self.kept[rank] = value
+        self._barrier.wait()
+        out = list(self.kept)
+        self._barrier.wait()
+        return out
+
+    def leave(self):
+        self._barrier.abort()
+
+
+def run(function, ranks):
+    """Calls function(rank) in so many threads, which are the ranks of a training: each makes its
+    own model, and calls initialize() and all that follows as a process of its own would. Returns
+    what the functions return."""
+    shared, out, raised = _Ranks(ranks), [None] * ranks, []
+
+    def main(rank):
+        _thread.ranks = shared, rank
+        try:
+            out[rank] = function(rank)
+        except BaseException as e:
+            raised.append(e)
+            shared.leave()
+
+    threads = [threading.Thread(target=main, args=(i,)) for i in range(ranks)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    broken = threading.BrokenBarrierError
+    for e in sorted(raised, key=lambda e: isinstance(e, broken)):
+        raise e
+    return out
+
+
+# ---- units ------------------------------------------------------------------------------
+
+def _direct(module):
+    return [p for p in module._parameters.values() if p is not None and p.numel()]
+
+
+def _find_units(model, patterns):
+    """Lists of (name, module, parameters), which are gathered together: of modules whose names fit
+    a pattern, of children of lists and sequences, else of the outermost module with parameters of
+    its own. The module is None where the unit is not all of it."""
+    names = {m: n for n, m in model.named_modules()}
+    named = [m for m, n in names.items() if n and any(fnmatch.fnmatchcase(n, p) for p in patterns)]
+    for p in patterns:
+        if not any(fnmatch.fnmatchcase(n, p) for n in names.values() if n):
+            raise ValueError("units: no module has a name like {}; their names are like {}".format(
+                p, ", ".join([n for n in names.values() if n][:3]) or "(there are none)"))
+    taken, units = set(), []
+
+    def take(name, module, parameters):
+        new = []
+        for p in parameters:
+            if id(p) not in taken:
+                taken.add(id(p))
+                new.append(p)
+        if new or module is not None:
+            units.append((name or "(model)", module, new))
+
+    def whole(module):
+        for m in module.modules():
+            if m is module or not any(m in n.modules() for n in named if n is not module
+                                      and n in set(module.modules())):
+                yield from _direct(m)
+
+    def walk(module, is_item):
+        name, is_list = names[module], isinstance(module, _CONTAINERS)
+        inside = [m for m in module.modules() if m is not module]
+        if module in named or (is_item and not is_list and not any(m in named for m in inside)):
+            take(name, module, whole(module))
+            for m in inside:
+                if m in named:
+                    take(names[m], m, whole(m))
+            return
+        nested = any(isinstance(m, _CONTAINERS) or m in named for m in inside)
+        if _direct(module) and not nested:
+            return take(name, module, whole(module))
+        if _direct(module):
+            take(name, None, _direct(module))
+        for m in module.children():
+            walk(m, is_list)
+
+    walk(model, False)
+    return [u for u in units if u[2] or any(True for _ in u[1].parameters())]
+
+
+class _Tensor:
+    """A parameter of the module, and where Zeroth has it now."""
+
+    def __init__(self, name, parameter):
+        self.name, self.p, self.shape = name, parameter, tuple(parameter.shape)
+        self.elements = parameter.numel()
+        self.first = parameter.data  # until Zeroth has it
+        self.at = None               # address that p.data has
+        self.blank = None            # p.data while it is nowhere
+        self.low = None              # lowest layer that uses it
+        self.uses = 0
+        self.views = {}
+
+    def declared(self):
+        """Its shape in 1 to 4 dimensions: those behind the third are one."""
+        if len(self.shape) <= 4:
+            return self.shape or (1,)
+        last = 1
+        for d in self.shape[3:]:
+            last *= d
+        return self.shape[:3] + (last,)
+
+    def view(self, at, dtype):
+        """Zeroth's memory at an address."""
+        known = self.views.get((at, dtype))
+        if known is None:
+            raw = (ctypes.c_char * (self.elements * dtype.itemsize)).from_address(at)
+            known = torch.frombuffer(raw, dtype=dtype).view(self.shape)
+            self.views[at, dtype] = known
+        return known
+
+
+class _Layer:
+    """A stretch of the forward pass, from where a unit's module begins to where the next one
+    does."""
+
+    def __init__(self, name, module):
+        self.name, self.module, self.tensors, self.number = name, module, [], None
+
+
+# ---- the order of a forward pass --------------------------------------------------------
+
+class _Watch(TorchDispatchMode):
+    """Says which parameters operations use."""
+
+    def __init__(self, tensors, layers):
+        super().__init__()
+        self._of = {t.p.untyped_storage().data_ptr(): t for t in tensors}
+        self._layers = layers
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        for x in tree_leaves((args, kwargs)):
+            if isinstance(x, torch.Tensor) and x.layout == torch.strided:
+                t = self._of.get(x.untyped_storage().data_ptr())
+                if t is not None and t not in self._layers[-1].tensors:
+                    self._layers[-1].tensors.append(t)
+        return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def _nothing_changes(model):
+    """Buffers and random numbers are afterwards as before."""
+    kept = [(b, b.detach().clone()) for b in model.buffers()]
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        yield
+        for b, was in kept:
+            b.copy_(was)
+
+
+# ---- the engine -------------------------------------------------------------------------
+
+class Engine:
+    """What initialize() returns."""
+
+    def __init__(self, model, config, options, units, example):
+        shared, self._here = getattr(_thread, "ranks", None) or (_Ranks(1), 0)
+        self._shared, self.module = shared, model
+        self._config, self._options = config, dict(options or {})
+        self._micro = 0
+        self._patterns = [units] if isinstance(units, str) else list(units or [])
+        self._engine = self._tensors = None
+        self._layers, self._hooks, self._by_address = [], [], {}
+        self._state, self._has_values = "new", False
+        self._events, self._open, self._call = [], None, None
+        self._find_tensors()
+        if example is not None:
+            args, kwargs = _arguments(example)
+            self._start(args, kwargs)
+
+    # -- what there is
+
+    def _find_tensors(self):
+        found, places = {}, {}
+        for name, p in self.module.named_parameters():
+            if not p.numel():
+                continue
+            if p.device.type != "cpu":
+                raise Error(_INVALID, "{} is on {}; Zeroth trains modules on the CPU here: "
+                                      "model.to(\"cpu\")".format(name, p.device))
+            at = p.untyped_storage().data_ptr()
+            if at in places:
+                raise Error(_INVALID, "{} and {} are two parameters in one memory; make them one "
+                                      "Parameter, or two memories".format(places[at], name))
+            places[at] = name
+            found[id(p)] = _Tensor(name, p)
+        if not found:
+            raise Error(_INVALID, "the module has no parameters to train")
+        self._tensors = list(found.values())
+        self._of = found
+        self._units = _find_units(self.module, self._patterns)
+
+    def _start(self, args, kwargs):
+        """From the first batch to an engine that is open."""
+        self._trace(args, kwargs)
+        self._declare()
+        self._shared.once(self._here, self._open_engine)
+        self._install()
+        self._state = "idle"
+
+    def _trace(self, args, kwargs):
+        layers, hooks = [_Layer("(before {})".format(self._units[0][0]), None)], []
+
+        def enters(name):
+            def hook(module, *_):
+                layers.append(_Layer(name, module))
+            return hook
+        for name, module, _ in self._units:
+            if module is not None:
+                hooks.append(module.register_forward_pre_hook(enters(name)))
+        try:
+            with _nothing_changes(self.module), _Watch(self._tensors, layers):
+                self.module(*args, **kwargs)
+        finally:
+            for h in hooks:
+                h.remove()
+        self._events = [layer for layer in layers if layer.module is not None or layer.tensors]
+
+    def _declare(self):
+        """Units, and layers that use them."""
+        self._layers = [e for e in self._events if e.tensors]
+        used = {id(t) for e in self._layers for t in e.tensors}
+        unit_of, units = {}, []
+        for name, _, parameters in self._units:
+            mine = [self._of[id(p)] for p in parameters]
+            if mine:
+                for t in mine:
+                    unit_of[id(t)] = len(units)
+                units.append((name, mine))
+        idle = [t for t in self._tensors if id(t) not in used]
+        self._frozen = {id(t) for t in self._tensors if not t.p.requires_grad or t in idle}
+        if not self._layers:
+            raise Error(_INVALID, "the forward pass used no parameter of the module")
+        self._declared_units = [(n, [(t.name, t.declared(), id(t) in self._frozen) for t in mine])
+                                for n, mine in units]
+        self._declared_layers = []
+        for i, layer in enumerate(self._layers):
+            layer.number = i
+            numbers = []
+            for t in layer.tensors + (idle if not i else []):
+                if unit_of[id(t)] not in numbers:
+                    numbers.append(unit_of[id(t)])
+            for t in layer.tensors:
+                t.low = i if t.low is None else t.low
+            layer.tensors = [t for n in numbers for t in units[n][1]]
+            self._declared_layers.append(("{} {}".format(i, layer.name), numbers))
+        self._order = [t for _, mine in units for t in mine]  # as Zeroth numbers them
+
+    def _open_engine(self):
+        config, options = self._config, dict(self._options)
+        if isinstance(config, dict):
+            config, options = None, {**_flat(config), **options}
+        if self._shared.n == 1 and _is_launched() and not _says(config, options, "boot", "plugin"):
+            options["boot.plugin"] = "env"
+        self._shared.engine = Outside(self._declared_units, self._declared_layers, config, options,
+                                      ranks=self._shared.n, numbers=self._count_numbers())
+
+    def _install(self):
+        self._engine = self._shared.engine
+        frozen = self._engine.frozen()
+        self._rank = self._engine.rank + self._here
+        self.dtype = _DTYPES[self._engine.dtype]
+        for t in self._tensors:
+            t.trained = not frozen[t.name]
+            if not t.trained:
+                t.p.requires_grad_(False)
+            else:
+                self._hooks.append(t.p.register_post_accumulate_grad_hook(self._takes(t)))
+        for name, module, _ in self._units:
+            if module is not None:
+                self._hooks.append(module.register_forward_pre_hook(self._enters(module)))
+                self._hooks.append(module.register_forward_hook(self._leaves))
+        self._names = {m: n or "(model)" for n, m in self.module.named_modules()}
+
+    def _ready(self, what):
+        if self._state == "new":
+            raise Error(_STATE, "{}: the engine is not open before its first batch: call "
+                                "engine(batch) before, or initialize(..., example=batch)".format(
+                                    what))
+        if self._state == "closed":
+            raise Error(_STATE, "{}: the engine is closed".format(what))
+        if self._state == "failed":
+            raise Error(_STATE, "{}: the engine has ended, as a call before failed: close() it"
+                        .format(what))
+        if self._state == "forwarded":
+            raise Error(_STATE, "{} comes between micro-batches: engine.backward(loss) is missing"
+                        .format(what))
+
+    def _begin_values(self):
+        """Zeroth gets the values that the module has, unless it resumed."""
+        if not self._has_values:
+            self._check_same()
+            self._shared.once(self._here, lambda: self._engine.visit("put", self._gives))
+        self._has_values = True
+        for t in self._tensors:
+            if t.first is not None:
+                t.first = None
+                self._drop(t)
+
+    def _gives(self, i, first, n, at):
+        t = self._order[i]
+        part = t.first.detach().reshape(-1)[first:first + n].to(torch.float32).contiguous()
+        ctypes.memmove(at, part.data_ptr(), 4 * n)
+
+    def _check_same(self):
+        """All ranks begin with the same values."""
+        crc = 0
+        for t in self._order:
+            crc = zlib.crc32(_bytes(t.first), crc)
+        if not self._agree(crc):
+            raise Error(_INVALID, "the ranks begin with different parameters; give all of them the "
+                                  "same, as by torch.manual_seed() before the model is made")
+
+    def _agree(self, number):
+        """Whether 32 bits are the same on all ranks."""
+        low, high = float(number & 0xffff), float(number >> 16 & 0xffff)
+        n, a, b, aa, bb = self._sum([1.0, low, high, low * low, high * high])
+        return n * aa == a * a and n * bb == b * b
+
+    def _sum(self, numbers):
+        rows = self._shared.gather(self._here, list(numbers))
+        return self._shared.once(self._here, lambda: self._engine.sum(rows))
+
+    # -- where parameters are
+
+    def _bind(self, layer, call):
+        for k, t in enumerate(layer.tensors):
+            at = call.param[k]
+            if t.at != at:
+                self._by_address.pop(t.at, None)
+                t.p.data = t.view(at, self.dtype)
+                t.at = at
+                self._by_address[at] = t
+
+    def _drop(self, t):
+        if t.blank is None:
+            t.blank = torch.full((), float("nan"), dtype=self.dtype).expand(t.shape)
+        self._by_address.pop(t.at, None)
+        t.p.data, t.at = t.blank, None
+
+    def _drop_layer(self, layer, then=()):
+        for t in layer.tensors:
+            if t not in then:
+                self._drop(t)
+
+    def _take(self):
+        kind = self._engine.take(self._here)
+        self._call = self._engine.call[self._here]
+        return kind
+
+    # -- forward
+
+    def _enters(self, module):
+        def hook(*_):
+            if self._state == "forward":
+                self._advance(module)
+            elif self._state == "backward":
+                self._again(module)
+        return hook
+
+    def _leaves(self, module, args, out):
+        """The backward pass of a module begins with the gradient of what it returned."""
+        if self._state != "forward" or not self._training or self._open is None:
+            return
+        number = self._open.number
+
+        def reach(_):
+            if self._state == "backward" and (self._open is None or self._open.number > number):
+                self._reach(number)
+        for x in tree_leaves(out):
+            if isinstance(x, torch.Tensor) and x.requires_grad:
+                x.register_hook(reach)
+
+    def _advance(self, module):
+        """The next layer begins with this module."""
+        i = self._event
+        if i == len(self._events) or self._events[i].module is not module:
+            due = "the end" if i == len(self._events) else self._events[i].name
+            raise Error(_INVALID, "{} computes where the first forward pass had {}; the order of "
+                                  "modules is that of the first batch".format(
+                                      self._names[module], due))
+        self._event += 1
+        if self._events[i].number is not None:
+            self._go_to(self._events[i])
+
+    def _go_to(self, layer):
+        self._close_layer(layer.tensors)
+        self._expect(FORWARD, layer.number)
+        self._bind(layer, self._call)
+        self._open = layer
+
+    def _expect(self, kind, number):
+        got = self._take()
+        if got != kind or (number is not None and self._call.layer != number):
+            raise Error(_FAILED, "Zeroth is at {} of layer {}, not at {} of {}".format(
+                got, self._call.layer, kind, number))
+
+    def _close_layer(self, then=()):
+        if self._open is not None:
+            self._drop_layer(self._open, then)
+            self._open = None
+            self._engine.give(self._here)
+
+    def __call__(self, *args, **kwargs):
+        """The module on a micro-batch; returns what it returns. Nothing is learned where gradients
+        are not enabled or the module is in eval()."""
+        args = tuple(args)
+        if self._state == "new":
+            self._start(args, kwargs)
+        self._ready("a forward pass")
+        self._begin_values()
+        training = torch.is_grad_enabled() and self.module.training
+        try:
+            return self._forward(training, args, kwargs)
+        except BaseException:
+            self._fail()
+            raise
+
+    def _forward(self, training, args, kwargs):
+        self._engine.begin(self._here, training)
+        self._state, self._event, self._training = "forward", 0, training
+        if self._events[0].module is None:
+            self._event = 1
+            self._go_to(self._events[0])
+        saved = contextlib.nullcontext()
+        if training:
+            saved = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
+        args, kwargs = self._cast(args), self._cast(kwargs)
+        with saved, self._drawing():
+            out = self.module(*args, **kwargs)
+        if self._event < len(self._events):
+            raise Error(_INVALID, "the forward pass ended before {}, which the first one had; the "
+                                  "order of modules is that of the first batch".format(
+                                      self._events[self._event].name))
+        self._close_layer()
+        self._state = "forwarded"
+        if not training:
+            self._expect(LOSS, None)
+            self._fill_loss(0.0)
+            self._engine.give(self._here)
+            self._expect(DONE, None)
+            self._state = "idle"
+        return out
+
+    def _cast(self, given):
+        """Numbers with a fraction in the type of the parameters."""
+        if self.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+            return given
+
+        def cast(x):
+            is_real = isinstance(x, torch.Tensor) and x.is_floating_point()
+            return x.to(self.dtype) if is_real else x
+        return tree_map(cast, given)
+
+    @contextlib.contextmanager
+    def _drawing(self):
+        """Dropout and the like draw by the seed, the step and the micro-batch of the step: the same
+        after a resume, and on any number of processes. Threads share one generator, and do not."""
+        if self._shared.n > 1 or not self._training:
+            yield
+            return
+        slot = self._micro * self._engine.ranks + self._rank
+        words = (torch.initial_seed(), self._engine.step, slot)
+        seed = int.from_bytes(hashlib.blake2b(repr(words).encode(), digest_size=8).digest(), "big")
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            yield
+
+    def _fill_loss(self, value):
+        row = (ctypes.c_float * self._call.samples).from_address(self._call.loss)
+        row[:] = [value] * self._call.samples
+
+    # -- backward
+
+    def _pack(self, x):
+        if x.layout != torch.strided:
+            return x
+        t = self._by_address.get(x.untyped_storage().data_ptr())
+        if t is None:
+            return x
+        return t, self._open.number, x.storage_offset(), x.shape, x.stride()
+
+    def _unpack(self, kept):
+        if isinstance(kept, torch.Tensor):
+            return kept
+        t, number, offset, shape, stride = kept
+        if self._state == "backward":
+            self._reach(number)
+        if t.at is None:
+            raise Error(_STATE, "{} is not there; engine.backward(loss) computes gradients".format(
+                t.name))
+        return t.view(t.at, t.p.dtype).as_strided(shape, stride, offset)
+
+    def _reach(self, number):
+        """The backward pass is at this layer, or comes to it."""
+        while self._open is None or self._open.number > number:
+            at = len(self._layers) if self._open is None else self._open.number
+            self._leave(self._layers[at - 1].tensors if at else ())
+            self._expect(BACKWARD, at - 1)
+            layer = self._layers[at - 1]
+            self._bind(layer, self._call)
+            self._open = layer
+            self._stored = [bool(self._call.accumulate[k]) for k in range(len(layer.tensors))]
+        if self._open.number < number:
+            raise Error(_INVALID, "{} is needed again in the backward pass after {}; make them one "
+                                  "unit: initialize(..., units=[...])".format(
+                                      self._layers[number].name, self._open.name))
+
+    def _leave(self, then):
+        """The layer of the backward pass has all its gradients: what came none for is 0."""
+        if self._open is None:
+            return
+        for k, t in enumerate(self._open.tensors):
+            at = self._call.dparam[k] if t.trained else None
+            if at and not self._stored[k]:
+                ctypes.memset(at, 0, 4 * t.elements)
+        self._close_layer(then)
+
+    def _again(self, module):
+        """A module computes again in the backward pass, as checkpoint() lets it."""
+        found = [e.number for e in self._layers if e.module is module]
+        at = self._open.number if self._open is not None else len(self._layers)
+        below = [n for n in found if n <= at]
+        if below:
+            self._reach(max(below))
+
+    def _takes(self, t):
+        def hook(p):
+            if self._state != "backward":
+                raise Error(_STATE, "a gradient of {} came outside of engine.backward(loss)".format(
+                    t.name))
+            self._reach(t.low)
+            k = self._open.tensors.index(t)
+            to, gradient = t.view(self._call.dparam[k], torch.float32), p.grad
+            if self._stored[k]:
+                to.add_(gradient)
+            elif gradient.layout == torch.strided:
+                to.copy_(gradient)
+            else:
+                to.zero_().add_(gradient)
+            self._stored[k] = True
+            p.grad = None
+        return hook
+
+    def backward(self, loss):
+        """Computes the gradients of a loss, the mean over the micro-batch, that followed from the
+        forward pass before."""
+        if self._state != "forwarded":
+            raise Error(_STATE, "backward comes after a forward pass that learns: engine(batch) with "
+                                "the module in train()")
+        if loss.numel() != 1 or not loss.requires_grad:
+            raise Error(_INVALID, "backward: expected a loss of one element that depends on "
+                                  "parameters; this one has {} and requires_grad={}".format(
+                                      loss.numel(), loss.requires_grad))
+        try:
+            self._backward(loss)
+        except BaseException:
+            self._fail()
+            raise
+
+    def _backward(self, loss):
+        self._expect(LOSS, None)
+        scale = self._call.scale * self._call.samples
+        self._fill_loss(float(loss.detach()))
+        self._engine.give(self._here)
+        self._state = "backward"
+        loss.backward(torch.full_like(loss, scale))
+        if self._lowest() < len(self._layers):
+            self._reach(self._lowest())
+        self._leave(())
+        self._expect(DONE, None)
+        self._micro += 1
+        self._state = "idle"
+
+    def _lowest(self):
+        """The lowest layer that has a backward."""
+        return min((t.low for t in self._tensors if t.trained), default=len(self._layers))
+
+    def _fail(self):
+        """What was begun cannot go on: other ranks learn that it ended."""
+        state, self._state = self._state, "failed"
+        if state in ("forward", "forwarded", "backward"):
+            try:
+                if self._open is None:
+                    self._take()
+                self._engine.give(self._here, _FAILED)
+                self._engine.take(self._here)
+            except Error:
+                pass
+        for t in self._tensors:
+            if t.at is not None:
+                self._drop(t)
+
+    # -- steps
+
+    def step(self):
+        """Ends the step if it has all its micro-batches: a dict of its numbers, whose outcome is
+        "applied", "skipped" or "pending"."""
+        self._ready("step")
+        out = self._once(self._engine.train_step)
+        if out["outcome"] != "pending":
+            self._micro = 0
+        return out
+
+    def _once(self, function):
+        return self._shared.once(self._here, function)
+
+    def evaluate(self, batches, loss=None):
+        """The mean loss over batches, of all ranks: {"loss": , "batches": }. Each rank gives as
+        many. loss: a function of what the module returns and the batch; without it that is the
+        loss, or has it as `loss`. The module is in eval() meanwhile."""
+        was, total, batches = self.module.training, 0.0, list(batches)
+        self.module.eval()
+        try:
+            if not batches:
+                raise Error(_INVALID, "evaluate: no batches")
+            if self._state == "new":
+                self._start(*_arguments(batches[0]))
+            self._ready("evaluate")
+            n = float(len(batches))
+            ranks, all_n, squares = self._sum([1.0, n, n * n])
+            if ranks * squares != all_n * all_n:
+                raise Error(_INVALID, "evaluate: {} batches here; all ranks give the same number"
+                            .format(len(batches)))
+            with torch.no_grad():
+                for batch in batches:
+                    args, kwargs = _arguments(batch)
+                    out = self(*args, **kwargs)
+                    total += float(loss(out, batch) if loss else getattr(out, "loss", out))
+        finally:
+            self.module.train(was)
+        return {"loss": self._sum([total])[0] / all_n, "batches": int(all_n)}
+
+    # -- what comes out
+
+    @property
+    def global_step(self):
+        """Steps of the training so far."""
+        return self._engine.step if self._engine else 0
+
+    @property
+    def steps(self):
+        """Steps of [train] steps."""
+        return self._facts("steps", lambda e: e.steps)
+
+    @property
+    def micro_batch(self):
+        """Samples of a micro-batch, [train] micro_batch_size."""
+        return self._facts("micro_batch", lambda e: e.micro_batch)
+
+    @property
+    def accumulation(self):
+        """Micro-batches of a rank and step."""
+        return self._facts("accumulation", lambda e: e.accumulation)
+
+    @property
+    def world(self):
+        return self._facts("world", lambda e: e.ranks)
+
+    @property
+    def rank(self):
+        return self._facts("rank", lambda e: self._rank)
+
+    def _facts(self, what, get):
+        if self._engine is None:
+            self._ready(what)
+        return get(self._engine)
+
+    def metrics(self):
+        """The numbers of the last step by name."""
+        self._ready("metrics")
+        return self._once(self._engine.metrics)
+
+    def digest(self):
+        """Two texts that are the same for equal trainings: of all losses, and of all
+        parameters."""
+        self._ready("digest")
+        self._begin_values()
+        return self._once(self._engine.digest)
+
+    def save(self):
+        """Saves a checkpoint in the directory of [checkpoint] or [run], with the module's buffers
+        as rank 0 has them."""
+        self._ready("save")
+        self._begin_values()
+        self._share_buffers()
+        self._buffers_out()
+        self._once(self._engine.save)
+
+    def resume(self, path="auto"):
+        """Goes on from a checkpoint, before the first micro-batch; returns its step, -1 if "auto"
+        finds none."""
+        self._ready("resume")
+        if self._has_values:
+            raise Error(_STATE, "resume comes before the first micro-batch")
+        step = self._once(lambda: self._engine.resume(path))
+        if step >= 0:
+            self._has_values = True
+            self._begin_values()
+            self._buffers_in()
+        return step
+
+    def state_dict(self):
+        """The module's state_dict(), parameters in fp32, on all ranks."""
+        self._ready("state_dict")
+        self._begin_values()
+        self._share_buffers()
+        values = self._values(self._order)
+        out = {}
+        for name, x in self.module.state_dict(keep_vars=True).items():
+            t = self._of.get(id(x))
+            out[name] = x.detach().clone() if t is None else values[t.name]
+        return out
+
+    def load_state_dict(self, state):
+        """Sets parameters and buffers to those of a state_dict(), on all ranks the same."""
+        self._ready("load_state_dict")
+        own = self.module.state_dict(keep_vars=True)
+        for what, names in (("unknown", set(state) - set(own)), ("missing", set(own) - set(state))):
+            if names:
+                raise Error(_INVALID, "load_state_dict: {} {}; expected the names of the module's "
+                                      "state_dict()".format(what, ", ".join(sorted(names)[:8])))
+        given = {}
+        for name, x in own.items():
+            if x.shape != state[name].shape:
+                raise Error(_INVALID, "load_state_dict: {} has shape {}, expected {}".format(
+                    name, tuple(state[name].shape), tuple(x.shape)))
+            t = self._of.get(id(x))
+            if t is not None:
+                given[t.name] = state[name]
+        self._begin_values()
+        self._change(given)
+        with torch.no_grad():
+            for name, x in own.items():
+                if id(x) not in self._of:
+                    x.copy_(state[name])
+
+    @contextlib.contextmanager
+    def gathered(self, module):
+        """The parameters of a module, or of a list of parameters, are there in fp32 within, to be
+        read, and changed in place, on all ranks alike. Between steps, by all ranks."""
+        self._ready("gathered")
+        self._begin_values()
+        parameters = module.parameters() if isinstance(module, torch.nn.Module) else module
+        unknown = [p for p in parameters if id(p) not in self._of and p.numel()] \
+            if not isinstance(module, torch.nn.Module) else []
+        if unknown:
+            raise Error(_INVALID, "gathered: a parameter of shape {} is none of the module's"
+                        .format(tuple(unknown[0].shape)))
+        parameters = module.parameters() if isinstance(module, torch.nn.Module) else module
+        wanted = [self._of[id(p)] for p in parameters if id(p) in self._of]
+        values = self._values(wanted)
+        before = {t.name: zlib.crc32(_bytes(values[t.name])) for t in wanted}
+        for t in wanted:
+            t.p.data = values[t.name]
+        try:
+            yield module
+        finally:
+            now = {t.name: t.p.data for t in wanted}
+            for t in wanted:
+                self._drop(t)
+        self._change({name: x for name, x in now.items()
+                      if x is not values[name] or zlib.crc32(_bytes(x)) != before[name]})
+
+    def unwrap(self):
+        """Ends the engine, and gives the module its parameters back, in fp32; returns it."""
+        state = self.state_dict()
+        self.close()
+        own = self.module.state_dict(keep_vars=True)
+        for name, x in state.items():
+            t = self._of.get(id(own[name]))
+            if t is not None:
+                t.p.data = x.clone()
+        return self.module
+
+    def _values(self, wanted):
+        """Values of tensors in fp32, by name."""
+        out = {t.name: torch.empty(t.shape, dtype=torch.float32) for t in wanted}
+        rows = self._shared.gather(self._here, out)
+
+        def take(i, first, n, at):
+            name = self._order[i].name
+            for row in rows:
+                if name in row:
+                    ctypes.memmove(row[name].data_ptr() + 4 * first, at, 4 * n)
+        self._once(lambda: self._engine.visit("get", take))
+        return out
+
+    def _change(self, given):
+        """Sets tensors of these names to values that are the same on all ranks."""
+        crc, given = 0, {n: x.detach().to(torch.float32).contiguous() for n, x in given.items()}
+        for name in sorted(given):
+            crc = zlib.crc32(_bytes(given[name]), zlib.crc32(name.encode(), crc))
+        if not self._agree(crc):
+            raise Error(_INVALID, "the ranks set parameters to different values; make the same "
+                                  "change on all of them")
+        if not given:
+            return
+
+        def put(i, first, n, at):
+            x = given.get(self._order[i].name)
+            if x is not None:
+                ctypes.memmove(at, x.data_ptr() + 4 * first, 4 * n)
+        self._once(lambda: self._engine.visit("change", put))
+
+    # -- buffers, which checkpoints keep as words of 32 bits
+
+    def _kept_buffers(self):
+        """Those of the module's state_dict()."""
+        return [b for b in self.module.state_dict(keep_vars=True).values()
+                if isinstance(b, torch.Tensor) and id(b) not in self._of and b.numel()
+                and not isinstance(b, torch.nn.Parameter)]
+
+    def _count_numbers(self):
+        n = sum(_words(b) for b in self._kept_buffers())
+        if n > _MOST_NUMBERS:
+            raise Error(_INVALID, "the module's buffers have {} bytes; checkpoints keep at most {}: "
+                                  "register_buffer(..., persistent=False) for those that need not "
+                                  "be kept".format(4 * n, 4 * _MOST_NUMBERS))
+        return n
+
+    def _share_buffers(self):
+        """All ranks get the buffers of rank 0, as DistributedDataParallel does it."""
+        if self._engine.ranks == 1:
+            return
+        for b in self._kept_buffers():
+            words = (ctypes.c_uint32 * _words(b))()
+            if self._rank == 0:
+                ctypes.memmove(words, b.contiguous().data_ptr(), b.numel() * b.element_size())
+            for i in range(0, len(words), _MOST_SUMS):
+                part = [float(w) for w in words[i:i + _MOST_SUMS]]
+                words[i:i + _MOST_SUMS] = [int(w) for w in self._sum(part)]
+            _fill(b, ctypes.addressof(words))
+
+    def _buffers_out(self):
+        at = self._once(lambda: [self._engine.numbers(i) for i in range(self._shared.n)])[self._here]
+        for b in self._kept_buffers():
+            ctypes.memmove(at, b.contiguous().data_ptr(), b.numel() * b.element_size())
+            at += 4 * _words(b)
+
+    def _buffers_in(self):
+        at = self._once(lambda: [self._engine.numbers(i) for i in range(self._shared.n)])[self._here]
+        for b in self._kept_buffers():
+            _fill(b, at)
+            at += 4 * _words(b)
+
+    def close(self):
+        """Ends the engine; the module's parameters are NaN then."""
+        if self._state == "closed":
+            return
+        was, self._state = self._state, "closed"
+        for h in self._hooks:
+            h.remove()
+        if was != "new":
+            for t in self._tensors:
+                if t.first is None:
+                    self._drop(t)
+            self._once(self._engine.close)
+
+
+def _words(buffer):
+    return (buffer.numel() * buffer.element_size() + 3) // 4
+
+
+def _fill(buffer, at):
+    raw = bytearray(ctypes.string_at(at, buffer.numel() * buffer.element_size()))
+    with torch.no_grad():
+        buffer.copy_(torch.frombuffer(raw, dtype=buffer.dtype).view(buffer.shape))
+
+
+def _is_launched():
+    """Whether torchrun, or a script that does as it does, started this process among others."""
+    return "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def _says(config, options, section, key):
+    """Whether a configuration says something about a key."""
+    if section + "." + key in options:
+        return True
+    if config is None:
+        return False
+    found = ""
+    with open(config, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            line = line.strip()
+            if line.startswith("["):
+                found = line[1:].partition("]")[0].strip()
+            elif found == section and line.partition("=")[0].strip() == key:
+                return True
+    return False
+
+
+def _bytes(x):
+    x = x.detach().contiguous().reshape(-1)
+    return memoryview((ctypes.c_char * (x.numel() * x.element_size())).from_address(x.data_ptr()))
+
+
+def _arguments(batch):
+    if isinstance(batch, dict):
+        return (), batch
+    return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}
+
+
+def _flat(config):
+    """A dict of sections, or of "section.key"."""
+    out = {}
+    for section, value in config.items():
+        for key, v in value.items() if isinstance(value, dict) else [(None, value)]:
+            name = section if key is None else "{}.{}".format(section, key)
+            out[name] = {True: "yes", False: "no"}.get(v, v) if isinstance(v, bool) else v
+    return out
+
+
+def initialize(model, config=None, *, options=None, units=None, example=None):
+    """An engine that trains the module. config: the path of an INI file, or a dict {"zero":
+    {"plugin": "stage3"}}; options: a dict of "section.key" over it. units: patterns of names of
+    modules whose parameters are gathered together; what fits none is found by a rule. example: a
+    batch by which the engine opens at once, not with the first one: a tuple of arguments, or a dict
+    of them by name."""
+    return Engine(model, config, options, units, example)
