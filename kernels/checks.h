@@ -79,7 +79,12 @@ static inline int zr_check_fold(const struct zr_host *h, const struct zr_op_fold
 			       "stored",
 			       o->to, (long long)o->to_apart);
 
-	rc = zr_check_dtype(h, "fold", o->from ? o->from : ZR_F32);
+	if (o->from == ZR_MXINT8 && o->comm_dtype != ZR_F32)
+		return zr_fail(h, ZR_EINVAL,
+			       "fold: codes are not rounded to element type %d once more",
+			       o->comm_dtype);
+	if (o->from != ZR_MXINT8)
+		rc = zr_check_dtype(h, "fold", o->from ? o->from : ZR_F32);
 	if (!rc)
 		rc = zr_check_dtype(h, "fold", o->to ? o->to : ZR_F32);
 	return rc;
@@ -100,9 +105,15 @@ static inline int zr_has_codes(int32_t dtype)
 	return dtype == ZR_NF4 || dtype == ZR_INT8;
 }
 
-/* fp32 into codes, codes into any, or any into any. */
+/* fp32 into codes, codes into any, or any into any; any into ZR_MXINT8, and back. */
 static inline int zr_check_cast(const struct zr_host *h, const struct zr_op_cast *o)
 {
+	const int mx_in = o->dst.dtype == ZR_MXINT8, mx_out = o->src.dtype == ZR_MXINT8;
+	if (mx_in && !mx_out)
+		return zr_check_array(h, "cast", &o->src);
+	if (mx_out && !mx_in)
+		return zr_check_array(h, "cast", &o->dst);
+
 	const int in = zr_has_codes(o->dst.dtype) && o->src.dtype == ZR_F32;
 	const int out = zr_has_codes(o->src.dtype);
 	int rc = in ? ZR_OK : zr_check_dtype(h, "cast", o->dst.dtype);

@@ -35,6 +35,8 @@ cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
 cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_encode(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_decode(const struct zr_op_cast *, cudaStream_t);
+cudaError_t zr_cuda_mx_encode(const struct zr_op_cast *, cudaStream_t);
+cudaError_t zr_cuda_mx_decode(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_init(const struct zr_op_init *, cudaStream_t);
 cudaError_t zr_cuda_master_join(const struct zr_op_master *, cudaStream_t);
 cudaError_t zr_cuda_master_split(const struct zr_op_master *, cudaStream_t);

@@ -41,6 +41,7 @@ kernel_headers = \
 	%D%/cpu/master_simd.h \
 	%D%/cpu/moments8.h \
 	%D%/cpu/moments8_simd.h \
+	%D%/cpu/mx.h \
 	%D%/cpu/raise.h \
 	%D%/cpu/rng.h \
 	%D%/cpu/route.h \
@@ -76,6 +77,7 @@ kernel_scalar = \
 	%D%/cpu/logit_cap.c \
 	%D%/cpu/master.c \
 	%D%/cpu/muon.c \
+	%D%/cpu/mx.c \
 	%D%/cpu/residual.c \
 	%D%/cpu/rmsnorm.c \
 	%D%/cpu/rotary.c \
@@ -107,6 +109,7 @@ kernel_simd = \
 	%D%/cpu/logit_cap.simd.c \
 	%D%/cpu/master.simd.c \
 	%D%/cpu/muon.simd.c \
+	%D%/cpu/mx.simd.c \
 	%D%/cpu/residual.simd.c \
 	%D%/cpu/rmsnorm.simd.c \
 	%D%/cpu/rotary.simd.c \
@@ -193,6 +196,7 @@ cuda_kernels = \
 	%D%/cuda/head.cu \
 	%D%/cuda/matmul.cu \
 	%D%/cuda/matmul_grouped.cu \
+	%D%/cuda/mx.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
 cuda_headers = %D%/kernels_cuda.h \

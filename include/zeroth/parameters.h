@@ -56,7 +56,8 @@ struct zr_op_fold {
 	double *sumsq;
 	uint32_t *nonfinite;
 	int32_t number;
-	int32_t from;  /* type of contributions; 0: fp32 */
+	/* type of contributions; 0: fp32. ZR_MXINT8, with comm_dtype ZR_F32: g points to blocks. */
+	int32_t from;
 	int64_t apart; /* bytes from where one begins, the first at g, to where the next does */
 	/* [number] where each begins, in host memory, read before the call returns; NULL: as
 	 * `apart` says. Only a device that computes on host memory gets it. */
@@ -123,7 +124,8 @@ struct zr_op_sgd {
 };
 
 /* dst = src converted, n elements; equal types copy. A type of whole blocks comes from ZR_F32 and
- * becomes ZR_F32, ZR_BF16 or ZR_F16; n is a multiple of ZR_BLOCK. GROWABLE. */
+ * becomes ZR_F32, ZR_BF16 or ZR_F16; n is a multiple of ZR_BLOCK. ZR_MXINT8 comes from any of the
+ * three, and n is any number. GROWABLE. */
 struct zr_op_cast {
 	uint32_t size, flags;
 	struct zr_array src, dst;

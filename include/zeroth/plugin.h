@@ -99,6 +99,14 @@ extern "C" {
  * What came out of them in fp32 goes in again with the same bytes. */
 #define ZR_NF4  8 /* 1152 bytes */
 #define ZR_INT8 9 /* 2176 bytes */
+/* A type for what ranks send each other: all codes of a block, then a scale of a byte for each 32
+ * elements, MXINT8 of the OCP Microscaling Formats specification (version 1.0). Of 32 elements the
+ * largest magnitude is 2^e and more, below 2^(e + 1): scale e + 127; codes x / 2^(e - 6) to the
+ * nearest, ties to even, at most 127 in magnitude; element = code * 2^(e - 6). Magnitudes below
+ * 2^-120 are 0; of elements one of which is Inf or NaN all become NaN, scale 255. What came out,
+ * in fp32 or bf16, goes in again with the same bytes. The last block of an array may have fewer
+ * elements: it is as long, and what lacks counts as 0. */
+#define ZR_MXINT8 10 /* 2112 bytes */
 
 /* Kinds of memory, as bits. */
 #define ZR_MEM_HOST   1u
@@ -129,6 +137,8 @@ static inline uint64_t zr_bytes_of(int32_t dtype, int64_t n)
 		return (uint64_t)(n / ZR_BLOCK) * 1152;
 	case ZR_INT8:
 		return (uint64_t)(n / ZR_BLOCK) * 2176;
+	case ZR_MXINT8:
+		return (uint64_t)((n + ZR_BLOCK - 1) / ZR_BLOCK) * 2112;
 	default:
 		return 0;
 	}

@@ -4,6 +4,7 @@
  * contributions one after the other, or as trees. The first contribution is stored, not added to
  * 0, so that -0 survives. Optionally measures each block of ZR_BLOCK elements after that (sumsq.h).
  */
+#include "mx.h"
 #include "sumsq.h"
 #include "table.h"
 
@@ -43,6 +44,8 @@ static zr_real leaf(const struct zr_op_fold *op, const struct zr_fold_shape *s, 
 	const void *from = (const char *)op->g + k * op->apart;
 	if (op->each)
 		from = op->each[k];
+	if (s->from == ZR_MXINT8)
+		return (zr_real)zr_mx_get(from, i);
 	return zr_rounded(get(from, i, s->from), op->comm_dtype);
 }
 

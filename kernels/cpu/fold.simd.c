@@ -2,6 +2,7 @@
  *
  * fold.simd.c - fold.c with vectors, same bits.
  */
+#include "mx.h"
 #include "simd.h"
 #include "sumsq.h"
 #include "table.h"
@@ -95,6 +96,18 @@ ZR_INLINE int lanes(int64_t n, int part)
 	return left > 0 ? vlanes(left) : 0;
 }
 
+/* A strip of codes, which has one scale: groups are of several strips. */
+ZR_INLINE struct strip decoded(const void *blocks, int64_t i, int64_t n)
+{
+	const uint8_t *block = (const uint8_t *)blocks + i / ZR_BLOCK * ZR_MX_BLOCK;
+	const int64_t at = i % ZR_BLOCK;
+	const vf unit = vset(zr_mx_unit(block[ZR_BLOCK + at / ZR_MX_SHARING]));
+	struct strip x;
+	UNROLL for (int p = 0; p < ZR_PARTS; p++)
+		x.part[p] = vfirst(vload_i8(block + at + p * ZR_W) * unit, lanes(n, p), vset(0));
+	return x;
+}
+
 /* Contribution k, as it comes over the wire. */
 ZR_INLINE struct strip leaf(const struct zr_op_fold *op, const struct zr_fold_shape *s, int32_t k,
 			    int64_t i, int64_t n, int32_t dtype)
@@ -103,6 +116,8 @@ ZR_INLINE struct strip leaf(const struct zr_op_fold *op, const struct zr_fold_sh
 	struct strip x;
 	if (op->each)
 		from = op->each[k];
+	if (s->from == ZR_MXINT8)
+		return decoded(from, i, n);
 	UNROLL for (int p = 0; p < ZR_PARTS; p++)
 		x.part[p] = vround(vload_n(from, i + p * ZR_W, s->from, lanes(n, p)), dtype);
 	return x;

@@ -8,6 +8,7 @@
 #include "kernel.h"
 
 #include "../cpu/lamb.h"
+#include "../cpu/mx.h"
 #include "../cpu/sumsq.h"
 #include "../cpu/update.h"
 #include "../fold.h"
@@ -131,6 +132,8 @@ template <class T> struct fold_many {
 	ZR_MEMBER float leaf(int32_t k, int64_t i) const
 	{
 		const char *from = (const char *)op.g + k * op.apart;
+		if (shape.from == ZR_MXINT8)
+			return zr_mx_get(from, i);
 		if (shape.from == ZR_BF16)
 			return rounded(zr_widen(((const bf16 *)from)[i]));
 		if (shape.from == ZR_F16)

@@ -100,6 +100,8 @@ CHECKED_ON(master, master_split, zr_check_master(ops->dev->h, "master_split", o)
 ITEM(cast)
 ITEM(encode)
 ITEM(decode)
+ITEM(mx_encode)
+ITEM(mx_decode)
 
 int cpu_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
@@ -113,6 +115,10 @@ int cpu_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_c
 		run(d, o, o->n / ZR_BLOCK, BLOCKS, encode_item);
 	else if (zr_has_codes(o->src.dtype))
 		run(d, o, o->n / ZR_BLOCK, BLOCKS, decode_item);
+	else if (o->dst.dtype == ZR_MXINT8)
+		run(d, o, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS, mx_encode_item);
+	else if (o->src.dtype == ZR_MXINT8)
+		run(d, o, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS, mx_decode_item);
 	else
 		run(d, o, o->n, ELEMENTS, cast_item);
 	return ZR_OK;

@@ -65,6 +65,10 @@ int cuda_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_
 		return launched(ops->dev, zr_cuda_encode(o, stream), "cast");
 	if (zr_has_codes(o->src.dtype))
 		return launched(ops->dev, zr_cuda_decode(o, stream), "cast");
+	if (o->dst.dtype == ZR_MXINT8)
+		return launched(ops->dev, zr_cuda_mx_encode(o, stream), "cast");
+	if (o->src.dtype == ZR_MXINT8)
+		return launched(ops->dev, zr_cuda_mx_decode(o, stream), "cast");
 	return launched(ops->dev, zr_cuda_cast(o, stream), "cast");
 }
 

@@ -86,6 +86,23 @@ static void scales_of_types_without(void **state)
 	}
 }
 
+static void codes_of_codes(void **state)
+{
+	float x[4] = { 0 };
+	struct zr_op_cast cast = { .size = sizeof cast,
+				   .n = ZR_BLOCK,
+				   .src = zr_array_at(ZR_INT8, x),
+				   .dst = zr_array_at(ZR_MXINT8, x) };
+	struct zr_op_fold fold = {
+		.size = sizeof fold, .comm_dtype = ZR_BF16, .number = 1, .from = ZR_MXINT8
+	};
+	(void)state;
+	assert_int_equal(d.ops->cast(d.ops, NULL, &cast), ZR_ENOTSUP);
+	cast.src.dtype = ZR_MXINT8;
+	assert_int_equal(d.ops->cast(d.ops, NULL, &cast), ZR_ENOTSUP);
+	refused(d.ops->fold(d.ops, NULL, &fold), "fold: codes are not rounded to element type 2");
+}
+
 static void rows_of_gates(void **state)
 {
 	static const int64_t width[] = { 4, 3, -1, 0 }, stride[] = { 4, 2, 1, 5 };
@@ -279,6 +296,7 @@ int main(void)
 		cmocka_unit_test(logits),
 		cmocka_unit_test(heads_to_scale),
 		cmocka_unit_test(scales_of_types_without),
+		cmocka_unit_test(codes_of_codes),
 		cmocka_unit_test(heads_to_cast),
 		cmocka_unit_test(queries_and_heads_of_dropout),
 		cmocka_unit_test(elements_of_dropout),

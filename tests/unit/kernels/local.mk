@@ -3,7 +3,7 @@
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_cast_heads \
 	%D%/t_attention_pairs %D%/t_attention_slices %D%/t_kernels \
-	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
+	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_mx %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary %D%/t_scale_heads \
 	%D%/t_softmax
 check_PROGRAMS += $(kernel_tests)
@@ -67,6 +67,11 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_master_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_master_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_master_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_mx_SOURCES = %D%/t_kernels_mx.c $(kernel_fixture)
+%C%_t_kernels_mx_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_mx_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_mx_LDADD = $(kernel_test_ldadd)
 
 %C%_t_kernels_codes_SOURCES = %D%/t_kernels_codes.c $(kernel_fixture)
 %C%_t_kernels_codes_CPPFLAGS = $(kernel_test_cppflags)

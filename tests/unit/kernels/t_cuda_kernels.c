@@ -277,6 +277,39 @@ static void run_codes(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(decode, out, blocks);
 }
 
+/* Any number of elements into MXINT8, from where they are decoded, and added twice. */
+static void run_mx(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	const size_t bytes = (size_t)blocks_of(n) * 2112, shown = (size_t)n * 4;
+	char *codes = aligned_alloc(64, bytes);
+	struct zr_op_cast in = { .size = sizeof in,
+				 .n = n,
+				 .src = zr_array_at(dtype, b[0].p),
+				 .dst = zr_array_at(ZR_MXINT8, codes) };
+	struct zr_op_cast out = { .size = sizeof out,
+				  .n = n,
+				  .src = zr_array_at(ZR_MXINT8, codes),
+				  .dst = zr_array_at(dtype, b[1].p) };
+	struct zr_op_fold fold = { .size = sizeof fold,
+				   .comm_dtype = ZR_F32,
+				   .n = n,
+				   .g = (const float *)(const void *)codes,
+				   .acc = (float *)(void *)b[2].p,
+				   .number = 2,
+				   .from = ZR_MXINT8 };
+	if (trial & 1)
+		put(b[0].p, dtype, n / 2, INFINITY);
+	if (trial & 2)
+		put(b[0].p, dtype, 0, 0x1p-126);
+	BY(mx_encode, in, blocks_of(n));
+	BY(mx_decode, out, blocks_of(n));
+	BY(fold, fold, blocks_of(n));
+	memcpy(b[3].p, codes, bytes < shown ? bytes : shown);
+	for (size_t at = shown; at < bytes && n > 1; at++) /* the rest, folded */
+		b[3].p[at % shown] ^= codes[at];
+	free(codes);
+}
+
 static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_init op = { .size = sizeof op,
@@ -378,6 +411,9 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 						{ 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand casts[] = { { 0, 0, 9 }, { ZR_F32, 0, 0 }, { ZR_F16, 0, 0 } };
 	static const struct operand codes[] = { { ZR_F32, 0, 9 }, { ZR_F32, 0, 0 }, { 0, 0, 0 } };
+	static const struct operand mx[] = {
+		{ 0, 0, 9 }, { 0, 0, 0 }, { ZR_F32, 0, 0 }, { ZR_F32, 0, 0 }
+	};
 	static const struct operand wide[] = {
 		{ ZR_F32, 0, 1 }, { ZR_BF16, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F32, 0, 0 }
 	};
@@ -394,6 +430,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("residual", run_residual, four, 3);
 	same_bits("cast", run_cast, casts, 3);
 	same_bits("codes", run_codes, codes, 3);
+	same_bits("mx", run_mx, mx, 4);
 	same_bits("init", run_init, wide, 1);
 	same_bits("master", run_master, wide, 4);
 	same_bits("round_stochastic", run_round_stochastic, wide, 2);
