@@ -125,7 +125,7 @@ int64_t zr_unit_part(const struct zr_setup_facts *f, int32_t unit)
 	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
 	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
 	if (part >= u->blocks || u->count > 1 || f->frozen_unit[unit] || zr_sums_locally(f) ||
-	    zr_sliced(&f->slices))
+	    zr_codes_gradients(f) || zr_sliced(&f->slices))
 		return 0;
 
 	for (uint32_t i = 0; i < f->decl.n_layers; i++) {

@@ -85,7 +85,8 @@ struct zr_setup_facts {
 	/* of sections [offload.X], by ZR_STORE_* - ZR_STORE_OPTIMIZER; size 0: there is none */
 	struct zr_tier_info tier[ZR_OFFLOADS];
 
-	struct zr_precision_info types;
+	struct zr_precision_info types; /* comm_dtype: perhaps ZR_MXINT8 */
+	int gather_codes;               /* [train] gather_data_type = mxint8, in a training */
 	struct zr_batch_shape batch;
 	struct zr_model_decl decl;
 	void *parts; /* the units and layers of decl */
@@ -169,6 +170,9 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section,
 		   const char *iface, struct zr_error *err);
 
+/* setup_codes.c: in which types ranks send each other gradients and parameters. */
+int zr_codes_choose(struct zr_setup *s, struct zr_error *err);
+
 /* setup_layers.c: the bytes of all layers. Whether each can be cut as [train] slices says. */
 int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err);
 int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err);
@@ -182,6 +186,24 @@ static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit
 static inline uint64_t zr_dtype_block(int32_t id)
 {
 	return zr_bytes_of(id, ZR_BLOCK);
+}
+
+/* Gradients are encoded where they are made. */
+static inline int zr_codes_gradients(const struct zr_setup_facts *f)
+{
+	return f->types.comm_dtype == ZR_MXINT8;
+}
+
+/* The compute copy of a unit has values alone that ZR_MXINT8 has. */
+static inline int zr_rounds_parameters(const struct zr_setup_facts *f, int32_t unit)
+{
+	return f->gather_codes && !f->frozen_unit[unit];
+}
+
+/* Codes are what its gathers and publishes move; where ranks read each other's memory, values. */
+static inline int zr_sends_codes(const struct zr_setup_facts *f, int32_t unit)
+{
+	return zr_rounds_parameters(f, unit) && !f->peers;
 }
 
 static inline uint64_t zr_unit_block(const struct zr_setup_facts *f, int32_t unit)

@@ -477,8 +477,9 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
 			      s->roles.precision.section->plugin->path, t->dtype, t->comm_dtype,
 			      t->master);
-	if (s->facts.train->communication_data_type)
-		t->comm_dtype = s->facts.train->communication_data_type;
+	rc = zr_codes_choose(s, err);
+	if (rc)
+		return rc;
 	return zr_setup_start(s, &s->roles.activation, "activation", "zr.activation/1", err);
 }
 

@@ -69,6 +69,26 @@ static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float
 	return zr_master_convert(s, p, &m, p->n, x, 0, err);
 }
 
+/* The compute copy in work, where it has but values that codes have; these come behind it. */
+static int round_copy(struct zr_session *s, const struct zr_subgroup *p, uint16_t *work,
+		      struct zr_error *err)
+{
+	const struct zr_ops *ops = s->roles->host_ops;
+	const struct zr_array copy = zr_array_at(s->facts->types.dtype, work);
+	const struct zr_array codes = zr_array_at(ZR_MXINT8, work + p->n * ZR_BLOCK);
+	struct zr_op_cast in = { .size = sizeof in, .n = p->n * ZR_BLOCK, .src = copy };
+	struct zr_op_cast out = { .size = sizeof out, .n = p->n * ZR_BLOCK, .src = codes };
+	if (!zr_rounds_parameters(s->facts, p->unit))
+		return 0;
+
+	in.dst = codes;
+	out.dst = copy;
+	int rc = zr_op_failed(s, ops, ops->cast(ops, NULL, &in), "encode", err);
+	if (rc)
+		return rc;
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &out), "decode", err);
+}
+
 int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work,
 		 struct zr_error *err)
 {
@@ -77,6 +97,8 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->roles->host_ops, (char *)rem, (char *)work };
 	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
+	if (!rc)
+		rc = round_copy(s, p, work, err);
 	if (!rc)
 		rc = zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
 	if (rc)

@@ -4,7 +4,6 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/activation.h \
 	%D%/zeroth/adapter.h \
 	%D%/zeroth/boot.h \
-	%D%/zeroth/codec.h \
 	%D%/zeroth/comm.h \
 	%D%/zeroth/data.h \
 	%D%/zeroth/device.h \

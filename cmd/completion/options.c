@@ -157,7 +157,7 @@ static void list_sections(const struct zr_candidates *c, const char *const *word
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		list_section(c, t->section, t->doc);
 	for (const struct zr_role *r = zr_roles; r->name; r++) {
-		if (r->need != ZR_ROLE_UNUSED && !r->has_no_plain)
+		if (!r->has_no_plain)
 			list_section(c, r->name, NULL);
 		for (int i = 0; r->section[i]; i++)
 			list_section(c, r->section[i], NULL);

@@ -191,9 +191,13 @@ static const struct zr_import_key keys[] = {
 	MADE(ZERO "zero_hpz_partition_size", "zero.plugin", ds_stage),
 	MADE(ZERO "mics_shard_size", "zero.plugin", ds_stage),
 	NONE("[zero] plugin = mics says how it gathers", ZERO "mics_hierarchical_params_gather"),
-	STOP("no", "nothing encodes what ranks exchange; set it to false",
+	STOP("no",
+	     "its codes are not here; set it to false, and give [train] gather_data_type = "
+	     "mxint8",
 	     ZERO "zero_quantized_weights"),
-	STOP("no", "nothing encodes what ranks exchange; use \"communication_data_type\": \"bf16\"",
+	STOP("no",
+	     "its codes are not here; set it to false, and give [train] "
+	     "communication_data_type = mxint8",
 	     ZERO "zero_quantized_gradients"),
 	STOP("no", "set it to false, and give [model] store = int8 or nf4",
 	     ZERO "zero_quantized_nontrainable_weights"),

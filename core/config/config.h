@@ -37,6 +37,9 @@ enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
 
 /* Where the micro-batches of a step are added up: on the device if it has room, on the device, or
  * where their sums lie. */
+/* Behind the types that [train] communication_data_type has in their order. */
+#define ZR_SENT_MXINT8 (ZR_F16 + 1)
+
 enum { ZR_ACCUMULATE_AUTO, ZR_ACCUMULATE_DEVICE, ZR_ACCUMULATE_TIER };
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
@@ -57,7 +60,8 @@ struct zr_train_opts {
 	uint8_t qk_clip;
 	double qk_clip_threshold, qk_clip_alpha;
 	int32_t update_in_forward;       /* ZR_ONWARD_* */
-	int32_t communication_data_type; /* ZR_F32, ...; 0: the precision's */
+	int32_t communication_data_type; /* ZR_F32, ..., ZR_SENT_MXINT8; 0: the precision's */
+	int32_t gather_data_type;        /* 0: that of the compute copy; 1: ZR_MXINT8 */
 	int32_t reduction;               /* ZR_REDUCE_* */
 	uint64_t sum_group;              /* slots whose gradients are added as a tree */
 	uint64_t slices;                 /* of a sequence, computed one by one; 1: it is whole */

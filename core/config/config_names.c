@@ -119,10 +119,6 @@ int zr_section_check(const struct zr_given *g, struct zr_error *err)
 		return 0;
 	if (!role)
 		return unknown_section(g, err);
-	if (role->need == ZR_ROLE_UNUSED)
-		return zr_given_bad(g, err,
-				    "this version calls no %s plugin yet; take the section out",
-				    role->name);
 	if (has_section(role, g->section))
 		return 0;
 	if (role->has_no_plain)

@@ -6,9 +6,13 @@
 
 /* ZR_LOG_* in order */
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-static const char *const comm_types[] = {
-	"auto", [ZR_F32] = "fp32", [ZR_BF16] = "bf16", [ZR_F16] = "fp16", NULL
-};
+static const char *const comm_types[] = { "auto",
+					  [ZR_F32] = "fp32",
+					  [ZR_BF16] = "bf16",
+					  [ZR_F16] = "fp16",
+					  [ZR_SENT_MXINT8] = "mxint8",
+					  NULL };
+static const char *const gather_types[] = { "auto", "mxint8", NULL };
 static const char *const onward[] = { "auto", "yes", "no", NULL };  /* ZR_ONWARD_* in order */
 static const char *const reductions[] = { "slots", "local", NULL }; /* ZR_REDUCE_* in order */
 
@@ -54,7 +58,17 @@ static const struct zr_opt train[] = {
 	      "Seed of initial weights, order of data and dropout."),
 	ZR_OPT_ENUM(struct zr_train_opts, communication_data_type, ZR_O_NUMERIC, "auto", comm_types,
 		    "What gradients are rounded to before they are summed over ranks; auto is the "
-		    "precision's choice."),
+		    "precision's choice. mxint8: codes of 8 bits and an exponent for each 32 of "
+		    "them (OCP MXINT8, 1.03 bytes an element), which owners add in fp32; on any "
+		    "number of ranks, one too. Not with sum_group, slices nor gradient_part_size."),
+	ZR_OPT_ENUM(struct zr_train_opts, gather_data_type, ZR_O_NUMERIC, "auto", gather_types,
+		    "What gathers of parameters carry; auto is their own type. mxint8: codes as "
+		    "of communication_data_type, half the bytes of bf16. A training then computes "
+		    "with weights that are rounded so after each update, whoever holds them, in "
+		    "every stage and on one rank, too; masters are as exact as before, and "
+		    "exports are theirs. Frozen tensors stay as they are (see [model] store). "
+		    "Needs [precision] plugin = bf16 with masters in fp32. For networks that are "
+		    "slower than the computing: `zeroth plan` says which."),
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
 		    "slots: the owner of a block adds every micro-batch's gradient in slot order, "
 		    "so that bits do not depend on the number of ranks; local: each rank sums its "

@@ -155,6 +155,46 @@ int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 	return cast(s, c, c->i->dtype, (int64_t)n, c->at[ZR_O_CAST_FROM], c->at[ZR_O_CAST_TO]);
 }
 
+/* What of the instruction's blocks is one tensor's: elements [at, at + n) of them. */
+static int recode_tensor(struct zr_session *s, const struct zr_call *c, int64_t at, int64_t n)
+{
+	const struct zr_ops *ops = ops_of(s, c->i);
+	const char *from = c->at[ZR_O_ENCODE_FROM] + zr_bytes_of(c->i->from, at);
+	char *to = c->at[ZR_O_ENCODE_TO] + zr_bytes_of(c->i->dtype, at);
+	struct zr_op_cast op = { .size = sizeof op,
+				 .n = n,
+				 .src = zr_array_at(c->i->from, from),
+				 .dst = zr_array_at(c->i->dtype, to) };
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), zr_instr_name[c->i->kind], c->err);
+}
+
+/* Between tensors is padding, which is no part of any code. */
+static int recode(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_layout *l = &s->facts->layout;
+	const struct zr_unit_place *u = &l->unit[c->i->unit];
+	const int64_t lo = c->i->block * ZR_BLOCK, hi = lo + c->i->blocks * ZR_BLOCK;
+	int rc = 0;
+
+	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
+		const struct zr_place *t = &l->tensor[i];
+		int64_t from = t->offset, to = from + t->elements;
+		if (zr_intersect(lo, hi, &from, &to))
+			rc = recode_tensor(s, c, from - lo, to - from);
+	}
+	return rc;
+}
+
+int zr_begin_encode(struct zr_session *s, const struct zr_call *c)
+{
+	return recode(s, c);
+}
+
+int zr_begin_decode(struct zr_session *s, const struct zr_call *c)
+{
+	return recode(s, c);
+}
+
 /* How often a tree of gradients goes on from one micro-batch to the next, and where this one is. */
 struct turns {
 	int32_t n, now, trees; /* trees: complete ones before it */
@@ -179,7 +219,7 @@ static const void *const *each_of(struct zr_session *s, const struct zr_call *c,
 		const char *at = mine;
 		if (r != s->facts->process.rank)
 			at = comm->mem_peer(s->roles->comm.inst, mine, ZR_GROUP_WORLD, r);
-		s->each[r] = at + skip * (int64_t)zr_dtype_bytes(c->i->from);
+		s->each[r] = at + zr_bytes_of(c->i->from, skip);
 	}
 	return s->each;
 }
@@ -188,7 +228,7 @@ static const void *const *each_of(struct zr_session *s, const struct zr_call *c,
 static const float *first_of(const struct zr_call *c, int64_t skip)
 {
 	const char *at = c->at[ZR_O_ACCUMULATE_FROM];
-	return (const float *)(const void *)(at + skip * (int64_t)zr_dtype_bytes(c->i->from));
+	return (const float *)(const void *)(at + zr_bytes_of(c->i->from, skip));
 }
 
 /* Which part of its tree the fold is, and whether acc has something already. */

@@ -130,7 +130,8 @@ struct zr_instr {
 static inline int zr_beside_kind(const struct zr_instr *i)
 {
 	return i->queue == ZR_Q_HOST &&
-	       (i->kind == ZR_I_ACCUMULATE || i->kind == ZR_I_OPTIMIZE || i->kind == ZR_I_CAST);
+	       (i->kind == ZR_I_ACCUMULATE || i->kind == ZR_I_OPTIMIZE || i->kind == ZR_I_CAST ||
+		i->kind == ZR_I_ENCODE || i->kind == ZR_I_DECODE);
 }
 
 /* Which operand of a read or a write is in a store; the other one is in memory. */

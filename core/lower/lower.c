@@ -309,7 +309,7 @@ static int make_tables(struct zr_lowering *l)
 	l->gathered = calloc(4 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
 	/* of each unit one of each node, at most */
 	size_t parts = units * (size_t)zr_group_ranks(l->f, ZR_GROUP_CROSS);
-	l->part = calloc(parts + listed, sizeof *l->part);
+	l->part = calloc(parts + 2 * listed, sizeof *l->part);
 	if (!l->hop || !l->gathered || !l->part)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
 
@@ -323,6 +323,7 @@ static int make_tables(struct zr_lowering *l)
 	l->whole = l->source + ops;
 	l->from = l->whole + listed;
 	l->reduce = l->part + parts;
+	l->coded = l->reduce + listed;
 	for (int32_t u = 0; u < l->f->layout.n_units; u++)
 		l->gathered[u] = zr_low_share(l, u);
 	return 0;

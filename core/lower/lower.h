@@ -64,6 +64,9 @@ struct zr_lowering {
 	struct zr_sent_received *part; /* [n_units] scratch: the exchanges of a collective */
 	/* [record->n_unit] what a reduce sends and receives of each of its units */
 	struct zr_sent_received *reduce;
+	/* [record->n_unit] codes that arrive of a unit, and where they are decoded to */
+	struct zr_sent_received *coded;
+	struct zr_operand codes; /* of an update: of what is rounded */
 	/* [record->n_unit] what of it is read until the reduce is waited for */
 	struct zr_operand *from;
 	int32_t subgroups; /* of p->subgroup, that the record updates */
@@ -185,6 +188,19 @@ zr_low_fn zr_low_layer; /* lower_layer.c */
  * written is seen by those who look at it in place. */
 zr_low_fn zr_low_gather, zr_low_publish, zr_low_published, zr_low_next, zr_low_rest;
 zr_low_part_fn zr_low_fence;
+
+/* lower_codec.c. All elements of a unit's gradient; `codes` is as long as its blocks at least. */
+void zr_low_encode_gradient(struct zr_lowering *l, int32_t unit, uint8_t queue,
+			    struct zr_operand gradient, struct zr_operand codes);
+/* What ranks of a group exchange in place of this, of the i-th unit of an operation: codes, or the
+ * same. Once they came, decodes those of all units of an operation, if there are any. */
+struct zr_sent_received zr_low_code(struct zr_lowering *l, const struct zr_pop *op, int32_t i,
+				    int32_t group, struct zr_sent_received x);
+void zr_low_decode(struct zr_lowering *l, const struct zr_pop *op);
+/* Of a program with updates: room for codes. The compute copy of a sub-group, which was just
+ * written, is rounded to what they can say. */
+void zr_low_make_codes(struct zr_lowering *l);
+void zr_low_round(struct zr_lowering *l, const struct zr_subgroup *p, struct zr_operand copy);
 
 /* lower_reduce.c. pending: what a reduce left for when the device is busy again. */
 zr_low_fn zr_low_reduce, zr_low_reduced;

@@ -42,7 +42,7 @@ static struct zr_sent_received ends_of(const struct zr_lowering *l, const struct
 /* Where units are of several types, they are gathered as bytes. */
 static int32_t gathered_type(const struct zr_setup_facts *f)
 {
-	return f->stored ? ZR_U8 : f->types.dtype;
+	return f->stored || f->gather_codes ? ZR_U8 : f->types.dtype;
 }
 
 static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
@@ -52,7 +52,9 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		l->part[i] = ends_of(l, op, u, r, hop, at);
-		if (hop != ZR_HOP_RANKS)
+		if (hop == ZR_HOP_RANKS)
+			l->part[i] = zr_low_code(l, op, i, l->f->groups[u].param, l->part[i]);
+		else
 			zr_low_move(l, l->part[i].send, l->part[i].recv);
 		at += zr_route_bounce_bytes(l->f, r, u);
 	}
@@ -137,6 +139,7 @@ void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 
 	zr_low_keep(l, &l->source[number]);
 	l->op = number;
+	zr_low_decode(l, op); /* what the hop before brought */
 	if (op->kind == ZR_P_GATHER)
 		gather_hop(l, op, &r, r.hop[*at]);
 	else
@@ -145,11 +148,21 @@ void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 	++*at;
 }
 
+/* After the last hop of an operation. */
+static void decode_came(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int32_t whose = l->op;
+	l->op = (int32_t)(op - l->record->op);
+	zr_low_decode(l, op);
+	l->op = whose;
+}
+
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
 	while (l->hop[number] < n)
 		zr_low_next(l, op);
+	decode_came(l, op);
 	if (op->kind == ZR_P_GATHER)
 		zr_low_keep(l, &l->bounce[number]);
 	else
@@ -202,7 +215,10 @@ static void publish_from(struct zr_lowering *l, const struct zr_pop *op, int32_t
 			send = own;
 		}
 
-		l->part[n++] = (struct zr_sent_received){ send, whole };
+		l->part[n] = (struct zr_sent_received){ send, whole };
+		if (a->n > 1)
+			l->part[n] = zr_low_code(l, op, i, group, l->part[n]);
+		n++;
 	}
 
 	l->unit = -1;
@@ -222,6 +238,7 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
+	zr_low_decode(l, op);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];

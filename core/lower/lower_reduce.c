@@ -82,10 +82,13 @@ static int contributions(const struct zr_lowering *l)
 	return l->f->process.world / l->f->node_sum;
 }
 
-/* The type in which they come. As layers left them: in place, in parts, and where nobody sends. */
+/* The type in which they come: as codes, wherever they are; or as layers left them, in place, in
+ * parts, and where nobody sends. */
 static int32_t contribution_type(const struct zr_lowering *l)
 {
 	int goes = by_host(l) && !l->slice.per;
+	if (!l->summed && zr_codes_gradients(l->f))
+		return ZR_MXINT8;
 	if (l->f->peers || l->summed || (alone(l) && !goes))
 		return ZR_F32;
 	return l->f->types.comm_dtype;
@@ -233,6 +236,8 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 			       .queue = zr_low_queue(l, sum_region(l)) };
 
 	set_contributions(l, x, a);
+	if (of.from == ZR_MXINT8)
+		of.dtype = ZR_F32;
 	if (l->summed) {
 		of.dtype = ZR_F32;
 		of.group = 1;
@@ -330,7 +335,8 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 
 	struct zr_operand sum = first_sum(l, u, l->own.first - whole->first, fp32_bytes(l->own.n));
 	if (l->f->peers)
-		l->p->in_place += (uint64_t)(l->f->process.world - 1) * sum.bytes;
+		l->p->in_place += (uint64_t)(l->f->process.world - 1) *
+				  ((uint64_t)l->own.n * zr_dtype_block(contribution_type(l)));
 	if (l->plan->region[sum.region].tier == ZR_TIER_DISK)
 		add_on_disk(l, u, x, sum);
 	else
@@ -346,20 +352,23 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 
 /* ---- what ranks send ---- */
 
-/* In 16 bits, what of it has data. */
-static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes,
-				int host)
+/* In 16 bits or as codes, what of it has data. */
+static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send,
+				uint64_t bytes, int host)
 {
 	int32_t type = l->f->types.comm_dtype;
 	if (type == ZR_F32)
 		return send;
 
-	uint64_t size = send.bytes / 4 * (uint64_t)zr_dtype_bytes(type);
-	struct zr_operand to = message(l, host, size);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
-					  .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
-					  .dtype = type,
-					  .from = ZR_F32 });
+	const uint8_t queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE;
+	struct zr_operand to = message(l, host, zr_bytes_of(type, (int64_t)send.bytes / 4));
+	if (type == ZR_MXINT8) {
+		zr_low_encode_gradient(l, u, queue, zr_operand_part(send, 0, bytes), to);
+		return to;
+	}
+
+	zr_low_emit(l, (struct zr_instr){
+			       .kind = ZR_I_CAST, .queue = queue, .dtype = type, .from = ZR_F32 });
 	zr_low_operand(l, ZR_O_CAST_FROM, zr_operand_part(send, 0, bytes), ZR_READS);
 	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 	return to;
@@ -380,10 +389,13 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 		x.send = local_sum(l, u);
 	else
 		x.send = zr_low_gradient(l, u);
+	if (l->f->peers && !zr_codes_gradients(l->f))
+		return x;
+
+	*from = x.send = narrow(l, u, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
 	if (l->f->peers)
 		return x;
 
-	*from = x.send = narrow(l, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
 	if (zr_comm_on_host(l->f)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy);
@@ -436,6 +448,12 @@ static void join(struct zr_lowering *l, int32_t u, struct zr_sent_received *x)
 	x->send = to;
 }
 
+/* Codes are bytes for whoever moves them. */
+static int32_t sent_type(const struct zr_lowering *l)
+{
+	return zr_codes_gradients(l->f) ? ZR_U8 : l->f->types.comm_dtype;
+}
+
 /* What ranks have of the units goes to their owners, or to those of their node. */
 static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 {
@@ -448,7 +466,7 @@ static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 	for (int32_t i = 0; i < op->n; i++)
 		l->part[i] = l->reduce[op->first + i];
 	l->unit = zr_low_units(l, op)[0];
-	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->f->types.comm_dtype, 0, op->n);
+	zr_low_collective(l, kind, ZR_GROUP_WORLD, sent_type(l), 0, op->n);
 }
 
 /* By node, what came there goes on to the owners. */
@@ -681,7 +699,7 @@ static void send_slice(struct zr_lowering *l, const struct zr_pop *op, int host)
 		return;
 	}
 
-	x->send = narrow(l, x->send, x->send.bytes, host);
+	x->send = narrow(l, zr_low_units(l, op)[0], x->send, x->send.bytes, host);
 	x->recv = room_for(l, &x->send);
 	exchange(l, op);
 	exchange_on(l, op);
@@ -724,8 +742,8 @@ static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i
 	struct zr_operand *from = &l->from[op->first + i];
 	if (alone(l)) {
 		*from = gradient(l, u);
-		if (by_host(l))
-			*from = narrow(l, *from, from->bytes, 0);
+		if (by_host(l) || zr_codes_gradients(l->f))
+			*from = narrow(l, u, *from, from->bytes, 0);
 		*x = (struct zr_sent_received){ zr_none(), *from };
 		return;
 	}

@@ -148,6 +148,7 @@ void zr_low_subgroups(struct zr_lowering *l)
 	if (!updates)
 		return;
 
+	zr_low_make_codes(l);
 	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
 	l->scalars = zr_low_scalars(l, ZR_R_MASTER);
 	l->sums = table(l, ZR_R_MASTER, sums->call, sums->arrived - sums->call); /* of one call */
@@ -259,6 +260,13 @@ void zr_low_ahead(struct zr_lowering *l, const struct zr_pop *op)
 	read_until(l, (int32_t)zr_fewer(last, end - 1), 0);
 }
 
+/* What was updated goes where it is kept; its compute copy as ranks may send it. */
+static void leave(struct zr_lowering *l, const struct zr_subgroup *p)
+{
+	zr_low_round(l, p, zr_low_datum(l, p, ZR_D_LOWP));
+	zr_low_pass(l, p, 1);
+}
+
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t end = l->end[op - l->record->op];
@@ -271,7 +279,7 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 		read_until(l, ahead(l, most), 0);
 		zr_low_secure(l, l->subgroup_next);
 		subgroup_call(l, ZR_I_OPTIMIZE, l->subgroup_next);
-		zr_low_pass(l, &l->p->subgroup[l->subgroup_next], 1);
+		leave(l, &l->p->subgroup[l->subgroup_next]);
 	}
 }
 

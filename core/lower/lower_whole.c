@@ -132,6 +132,7 @@ static void store(struct zr_lowering *l, const struct chunk *c, int64_t first, i
 	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 1); k++)
 		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
 			    zr_low_datum(l, &p, datum(l, c, k)));
+	zr_low_round(l, &p, zr_low_datum(l, &p, ZR_D_LOWP));
 	zr_low_pass(l, &p, 1);
 }
 

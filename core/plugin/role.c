@@ -9,7 +9,6 @@
 #include <zeroth/activation.h>
 #include <zeroth/adapter.h>
 #include <zeroth/boot.h>
-#include <zeroth/codec.h>
 #include <zeroth/comm.h>
 #include <zeroth/data.h>
 #include <zeroth/device.h>

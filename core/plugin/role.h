@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum zr_role_need { ZR_ROLE_OPTIONAL, ZR_ROLE_REQUIRED, ZR_ROLE_UNUSED };
+enum zr_role_need { ZR_ROLE_OPTIONAL, ZR_ROLE_REQUIRED };
 
 /* What a row of roles.def says. */
 struct zr_role {

@@ -136,6 +136,14 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 	return 0;
 }
 
+/* Bytes of a block of it, as ranks send each other its parameters. */
+static uint64_t sent_block(const struct zr_setup_facts *f, int32_t unit)
+{
+	if (zr_sends_codes(f, unit))
+		return zr_dtype_block(ZR_MXINT8);
+	return zr_unit_block(f, unit);
+}
+
 /* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
 static uint64_t received(const struct zr_setup_facts *f, int32_t unit, int32_t group,
 			 uint64_t block)
@@ -164,7 +172,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		r->gathered[u] = 1;
 		r->live += f->layout.unit[u].elements;
 		if (!zr_unit_view(f, u))
-			op.bytes += received(f, u, group, zr_unit_block(f, u));
+			op.bytes += received(f, u, group, sent_block(f, u));
 	}
 
 	if (rc || !n)
@@ -213,7 +221,7 @@ static uint64_t reduced_bytes(const struct recorder *r, int32_t unit)
 {
 	const struct zr_setup_facts *f = r->f;
 	const int last = r->p->id == ZR_PROG_LAST_MICRO;
-	int32_t type = f->peers ? ZR_F32 : f->types.comm_dtype;
+	int32_t type = f->peers && !zr_codes_gradients(f) ? ZR_F32 : f->types.comm_dtype;
 	int64_t per = zr_unit_share(f, unit, ZR_GROUP_WORLD, f->process.rank).per;
 	uint64_t bytes = 0;
 	if (last || !zr_sums_locally(f))
@@ -346,7 +354,7 @@ uint64_t zr_published_bytes(const struct zr_setup_facts *f, int32_t unit)
 	const struct zr_groups *g = &f->groups[unit];
 	if (g->param == g->state)
 		return 0;
-	return received(f, unit, g->state, zr_unit_block(f, unit));
+	return received(f, unit, g->state, sent_block(f, unit));
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */

@@ -114,8 +114,11 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	set_key(to, "device", "variant", text);
 	if (p->plan.sums)
 		set_key(to, "comm", "sums", p->plan.sums);
-	set_key(to, "train", "communication_data_type",
-		zr_dtype_find(p->facts.types.comm_dtype, NULL)->name);
+	if (zr_codes_gradients(&p->facts))
+		set_key(to, "train", "communication_data_type", "MXINT8");
+	else
+		set_key(to, "train", "communication_data_type",
+			zr_dtype_find(p->facts.types.comm_dtype, NULL)->name);
 	snprintf(text, sizeof text, "local over %d ranks", p->facts.process.world);
 	set_key(to, "train", "reduction", zr_sums_locally(&p->facts) ? text : "slots");
 }

@@ -55,10 +55,3 @@ check_PROGRAMS += %D%/shuffled
 %C%_shuffled_SOURCES = $(zeroth_SOURCES) %D%/shuffled_run.c
 %C%_shuffled_CPPFLAGS = $(zeroth_CPPFLAGS)
 %C%_shuffled_LDADD = $(zeroth_LDADD)
-
-# zeroth, with a toy codec in front of what gathers.
-check_PROGRAMS += %D%/xored
-%C%_xored_SOURCES = $(zeroth_SOURCES) %D%/xor_codec.c
-%C%_xored_CPPFLAGS = $(zeroth_CPPFLAGS)
-%C%_xored_LDFLAGS = -Wl,--wrap=zr_low_collective -Wl,--wrap=zr_begin_cast
-%C%_xored_LDADD = $(zeroth_LDADD)

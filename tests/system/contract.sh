@@ -219,8 +219,4 @@ train
 like 'a child of the plugin that ends is nobody else'"'"'s business' "$said" '^0 .* step 4 saved '
 BAD_DOES=
 
-# ---- codecs ----
-train -o codec.plugin=int8
-is 'a codec is refused' "$said" '2 zeroth: -o codec.plugin=int8: this version calls no codec plugin yet; take the section out'
-
 done_testing

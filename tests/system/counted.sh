@@ -74,4 +74,6 @@ for stage in stage1 stage3 stage2; do as_planned $stage -o zero.plugin=$stage; d
 all=$step
 as_planned "sums of $per" -o zero.plugin=stage2 -o train.sum_group=$per
 near 'gradients are divided by the ranks of a machine' $step $((all / 2 + all / 2 / per))
+as_planned codes -o zero.plugin=stage3 -o precision.plugin=bf16 -o train.communication_data_type=mxint8 -o train.gather_data_type=mxint8 \
+	-o model.width=192
 done_testing

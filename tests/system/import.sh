@@ -68,7 +68,7 @@ refused 'an unknown key' '{
 	'^2 zeroth: refused\.json:3: .*_com: unknown key; did you mean .*\.overlap_comm\?$'
 refused 'what is not here' \
 	'{ "zero_optimization": { "stage": 3, "zero_quantized_weights": true } }' \
-	': zero_optimization\.zero_quantized_weights: nothing encodes what ranks exchange'
+	': zero_optimization\.zero_quantized_weights: its codes are not here; set it to false, and give \[train\] gather_data_type = mxint8'
 refused 'an option that the optimizer lacks' \
 	'{ "optimizer": { "type": "SGD", "params": { "betas": [0.9, 0.99] } } }' \
 	'optimizer\.params\.betas: \[optimizer\] plugin = sgd has no betas; take it out$'

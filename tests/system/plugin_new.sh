@@ -12,7 +12,7 @@ ln -s "$ZEROTH" bin/zeroth
 PATH=$PWD/bin:$PATH
 alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
 
-roles=$(sed -n 's/^ROLE(\([a-z]*\),.*/\1/p' "$ZR_SRCDIR/core/plugin/roles.def" | grep -vx 'device\|codec' | tr '\n' ' ')
+roles=$(sed -n 's/^ROLE(\([a-z]*\),.*/\1/p' "$ZR_SRCDIR/core/plugin/roles.def" | grep -vx device | tr '\n' ' ')
 is 'zeroth-plugin(1) lists these roles' "$(sed -n '/^\.Ar role$/,/^\.Ar name$/s/^\.Cm//p' "$ZR_SRCDIR/man/zeroth-plugin.1" |
 	tr -s ' ,.\n' ' ' | xargs -n1 | sort)" "$(xargs -n1 <<< "$roles" | sort)"
 for role in $roles; do

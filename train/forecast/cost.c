@@ -352,8 +352,8 @@ static double optimize(struct costs *c, const struct zr_instr *i)
 static double accumulate(struct costs *c, const struct zr_instr *i)
 {
 	const double n = (double)i->blocks * ZR_BLOCK;
-	const double bytes =
-		(double)i->number * zr_dtype_bytes(i->from) + (i->flags & ZR_F_STORE ? 4 : 8);
+	const double each = (double)zr_dtype_block(i->from) / ZR_BLOCK;
+	const double bytes = (double)i->number * each + (i->flags & ZR_F_STORE ? 4 : 8);
 
 	double s = c->s->facts.device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
 	if (s > 0)
@@ -388,6 +388,8 @@ static double seconds_of(struct costs *c, const struct zr_instr *i)
 	case ZR_I_WHOLE:
 		return whole(c, i);
 	case ZR_I_CAST:
+	case ZR_I_ENCODE:
+	case ZR_I_DECODE:
 	case ZR_I_JOIN:
 	case ZR_I_TREE:
 	case ZR_I_CLEAR:
