@@ -72,6 +72,7 @@ static const struct zr_cmd_option options[] = {
 	  .kind = ZR_CMD_TEXT, .at = AT(forms.template) },
 	{ 0, "system", "TEXT", "system message of --chat", .kind = ZR_CMD_TEXT,
 	  .at = AT(forms.system) },
+	ZR_JINJA_OPTIONS(struct sampler, forms),
 	ZR_FORM_OPTIONS(struct sampler, forms),
 	{ 0, "bos", "TOKEN", "the first token of a text, for {bos}; --eos for {eos}",
 	  .kind = ZR_CMD_TEXT, .at = AT(forms.bos) },

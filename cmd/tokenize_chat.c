@@ -53,8 +53,8 @@ static const struct zr_cmd_option options[] = {
 	{ 'f', "force", NULL, "replaces one that is there when the new one is whole",
 	  .kind = ZR_CMD_FLAG, .at = AT(force) },
 	{ 't', "template", "NAME",
-	  "how conversations are written: auto (default: as tokenizer_config.json says), or a name "
-	  "such as chatml, llama3, mistral-v3, gemma, phi3, alpaca",
+	  "how conversations are written: auto (default: by the tokenizer's own chat template), a "
+	  "file NAME.jinja, or a name such as chatml, llama3, mistral-v3, gemma, phi3, alpaca",
 	  .kind = ZR_CMD_TEXT, .at = AT(o.template) },
 	{ 0, "train-on", "WHAT",
 	  "assistant (default): what the assistant says; completion: the answer to a prompt; last: "
@@ -76,6 +76,12 @@ static const struct zr_cmd_option options[] = {
 	{ 0, "field", "NAME=FIELD",
 	  "the data has FIELD where NAME is usual: messages, role, content, user, assistant, ...",
 	  .kind = ZR_CMD_LIST, .at = AT(field), .most = FIELDS, .count = AT(n_fields) },
+	ZR_JINJA_OPTIONS(struct job, o),
+	{ 0, "turns", "auto|whole|each",
+	  "answers that the template writes in another way where others follow: auto (default) "
+	  "learns each in a text where it is last, whole refuses them, each learns all answers in "
+	  "texts of their own",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.turns) },
 	ZR_FORM_OPTIONS(struct job, o),
 	{ 0, "bos", "TOKEN", NULL, .kind = ZR_CMD_TEXT, .at = AT(o.bos) },
 	{ 0, "eos", "TOKEN", "the first and the last token of a text, for {bos} and {eos}",
@@ -175,7 +181,7 @@ static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, in
 static int put_counts(struct job *j)
 {
 	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
-	int64_t dropped = n->records - n->documents;
+	int64_t dropped = n->records - n->used;
 
 	int rc = zr_documents_count(j->documents, "records", n->records, j->err);
 	if (!rc)
@@ -198,15 +204,17 @@ static int put_counts(struct job *j)
 static void report(const struct job *j)
 {
 	const struct zr_chat_counts *n = zr_chat_counts_of(j->chat);
-	char bytes[32];
+	char bytes[32], texts[48] = "";
 	double took = zr_now() - j->start + 1e-9;
 
-	printf("tokenized   %s, template %s: %lld of %lld records, %lld tokens, %lld targets "
+	if (n->documents > n->used)
+		snprintf(texts, sizeof texts, " in %lld texts", (long long)n->documents);
+	printf("tokenized   %s, template %s: %lld of %lld records%s, %lld tokens, %lld targets "
 	       "(%.0f %%), longest %lld, %.1f MB/s\n",
-	       zr_bytes_text(n->bytes, bytes), zr_chat_template_of(j->chat),
-	       (long long)n->documents, (long long)n->records, (long long)n->tokens,
-	       (long long)n->targets, 100.0 * (double)n->targets / (double)n->tokens,
-	       (long long)n->longest, (double)n->bytes / took * 1e-6);
+	       zr_bytes_text(n->bytes, bytes), zr_chat_template_of(j->chat), (long long)n->used,
+	       (long long)n->records, texts, (long long)n->tokens, (long long)n->targets,
+	       100.0 * (double)n->targets / (double)n->tokens, (long long)n->longest,
+	       (double)n->bytes / took * 1e-6);
 	zr_tokenize_vocabulary(zr_chat_vocabulary(j->chat));
 	if (n->unread.n) {
 		char names[ZR_UNREAD * (ZR_UNREAD_NAME + 32)];

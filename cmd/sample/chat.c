@@ -14,7 +14,7 @@
 
 struct talk {
 	struct zr_generator *g;
-	const struct zr_chat_template *form;
+	struct zr_chat *chat;
 	const char *system;
 	struct zr_chat_message *message; /* [n], with texts that are owned */
 	size_t n, room;
@@ -107,7 +107,7 @@ static int render(struct talk *t)
 	size_t first = t->system ? 1 : 0;
 
 	for (;;) {
-		int rc = zr_chat_render(t->form, t->message, t->n, 1, &t->text, t->err);
+		int rc = zr_chat_write(t->chat, t->message, t->n, 1, &t->text, t->err);
 		if (!rc)
 			rc = encode(t, t->text.text.p, t->text.text.n);
 		if (rc || tokens(t) <= most)
@@ -149,27 +149,57 @@ static int ends_with_added(struct talk *t)
 	return 1;
 }
 
+/* What a text has behind its last answer, up to the end of the turn. */
+static size_t end_of_answer(const struct zr_chat_text *text, const char *said, const char **end)
+{
+	const size_t length = strlen(said);
+	const char *stop = text->text.p + text->text.n, *at = NULL, *p = text->text.p;
+
+	while (p < stop && (p = memmem(p, (size_t)(stop - p), said, length)))
+		at = p = p + length;
+	*end = at;
+	if (!at)
+		return 0;
+	if (text->n)
+		return (size_t)(text->text.p + text->span[text->n - 1].to - at);
+
+	/* a template of Jinja: the first word, else all that is no white space */
+	p = at;
+	while (p < stop && !strchr(" \t\r\n", *p))
+		p++;
+	if (p > at)
+		return (size_t)(p - at);
+	while (stop > at && strchr(" \t\r\n", stop[-1]))
+		stop--;
+
+	return (size_t)(stop - at);
+}
+
 /* What the template puts behind an answer ends it when it is drawn: its last token, if that is an
  * added one, else its text. */
 static int find_end(struct talk *t)
 {
-	struct zr_chat_message two[] = { { .role = ZR_CHAT_USER, .text = "a", .n = 1 },
-					 { .role = ZR_CHAT_ASSISTANT, .text = "a", .n = 1 } };
+	static const char said[] = "Zq";
+	const struct zr_chat_message two[] = {
+		{ .role = ZR_CHAT_USER, .text = "a", .n = 1 },
+		{ .role = ZR_CHAT_ASSISTANT, .text = said, .n = sizeof said - 1 },
+	};
 	struct zr_generator *g = t->g;
+	const char *end;
+	size_t n;
 
-	int rc = zr_chat_render(t->form, two, 2, 0, &t->text, t->err);
-	if (rc || !t->text.n)
+	int rc = zr_chat_write(t->chat, two, 2, 0, &t->text, t->err);
+	if (rc)
 		return rc;
 
-	const struct zr_chat_span *span = &t->text.span[t->text.n - 1];
-	size_t n = span->to - span->from - 1;
-	rc = n ? encode(t, t->text.text.p + span->from + 1, n) : 0;
+	n = end_of_answer(&t->text, said, &end);
+	rc = n ? encode(t, end, n) : 0;
 	if (rc || !n)
 		return rc;
 	if (ends_with_added(t))
 		return 0;
 
-	t->stop = strndup(t->text.text.p + span->from + 1, n);
+	t->stop = strndup(end, n);
 	t->stops = calloc((size_t)g->stops.n + 1, sizeof *t->stops);
 	if (!t->stop || !t->stops)
 		return no_memory(t);
@@ -261,7 +291,7 @@ int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, str
 			      "--chat needs a tokenizer.json beside the model, or --tokenizer");
 
 	int rc = zr_chat_open(&o, &chat, err);
-	t.form = rc ? NULL : zr_chat_forms(chat);
+	t.chat = chat;
 	if (!rc)
 		rc = find_end(&t);
 	if (!rc)

@@ -19,7 +19,8 @@ static const struct {
 } forms[] = {
 	FORM(template),    FORM(system),     FORM(user_form), FORM(assistant_form),
 	FORM(system_form), FORM(first_form), FORM(begin),     FORM(between),
-	FORM(end),         FORM(bos),        FORM(eos),
+	FORM(end),         FORM(bos),        FORM(eos),       FORM(template_kwargs),
+	FORM(date),
 };
 #define N_FORMS ((int)(sizeof forms / sizeof *forms))
 
@@ -31,7 +32,8 @@ static const char **text_at(struct zr_chat_options *o, size_t at)
 /* Beside a template and its forms these mean the same. */
 static int is_apart(const char *key)
 {
-	return !strcmp(key, "system") || !strcmp(key, "bos") || !strcmp(key, "eos");
+	return !strcmp(key, "system") || !strcmp(key, "bos") || !strcmp(key, "eos") ||
+	       !strcmp(key, "date") || !strcmp(key, "template_kwargs");
 }
 
 static int has_template(const struct zr_chat_options *o)
@@ -44,7 +46,7 @@ static int has_template(const struct zr_chat_options *o)
 
 int zr_form_given(const struct zr_chat_options *o)
 {
-	return o->system || o->bos || has_template(o);
+	return o->system || o->bos || o->date || o->template_kwargs || has_template(o);
 }
 
 /* Of [data], or of the first set that it mixes: the one whose plugin reads conversations. */

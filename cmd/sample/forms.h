@@ -27,6 +27,19 @@
 			type, member.end, "end",                                                   \
 			"a template of one's own, such as '<|user|>\\n{content}<|end|>\\n'")
 
+/* And what a template of Jinja reads beside the conversation. */
+#define ZR_JINJA_OPTIONS(type, member)                                                             \
+	{ 0,                                                                                       \
+	  "template-kwargs",                                                                       \
+	  "JSON",                                                                                  \
+	  "variables of the chat template, as {\"enable_thinking\": false}",                       \
+	  .kind = ZR_CMD_TEXT,                                                                     \
+	  .at = offsetof(type, member.template_kwargs) },                                          \
+	{                                                                                          \
+		0, "date", "YYYY-MM-DD", "the day that a chat template writes as today",           \
+			.kind = ZR_CMD_TEXT, .at = offsetof(type, member.date)                     \
+	}
+
 /* Whether it has one that only conversations have. */
 int zr_form_given(const struct zr_chat_options *o);
 /* What is not given becomes what [data] of a run has; its template and forms only where none of

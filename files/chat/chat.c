@@ -80,7 +80,6 @@ static int keep_record(struct item *k, struct zr_chat_encoder *e)
 	k->counts.tokens += (int64_t)n;
 	k->counts.targets += e->targets;
 	k->counts.truncated += e->truncated;
-	zr_unread_add(&k->counts.unread, &e->c.unread);
 	if ((int64_t)n > k->counts.longest)
 		k->counts.longest = (int64_t)n;
 	if (move_all(&k->ids, &e->ids) || move_all(&k->learned, &e->learned) ||
@@ -114,6 +113,18 @@ static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line
 	return 0;
 }
 
+/* A document of a line, or why there is none. */
+static int take_document(struct zr_chat *c, struct item *k, struct zr_chat_encoder *e, int64_t line,
+			 int rc, const struct zr_error *err)
+{
+	if (rc && (rc != ZR_EINVAL || err->code == ZR_ENOMEM))
+		return zr_err(&k->err, rc, "%s:%lld: %s", c->path, (long long)line, err->text);
+	if (rc)
+		return leave_out(c, k, e->reason, line, err);
+
+	return keep_record(k, e);
+}
+
 static int line_of(struct zr_chat *c, struct zr_chat_encoder *e, struct item *k, char *p, size_t n,
 		   int64_t line)
 {
@@ -124,13 +135,18 @@ static int line_of(struct zr_chat *c, struct zr_chat_encoder *e, struct item *k,
 
 	k->counts.records++;
 	k->counts.bytes += n;
+	const int64_t before = k->counts.documents;
 	int rc = zr_chat_encode(e, p, n, &err);
-	if (rc && (rc != ZR_EINVAL || err.code == ZR_ENOMEM))
-		return zr_err(&k->err, rc, "%s:%lld: %s", c->path, (long long)line, err.text);
-	if (rc)
-		return leave_out(c, k, e->reason, line, &err);
+	if (!rc)
+		zr_unread_add(&k->counts.unread, &e->c.unread);
+	rc = take_document(c, k, e, line, rc, &err);
+	while (!rc && zr_chat_has_more(e)) {
+		err.code = 0;
+		rc = take_document(c, k, e, line, zr_chat_encode_more(e, &err), &err);
+	}
 
-	return keep_record(k, e);
+	k->counts.used += k->counts.documents > before;
+	return rc;
 }
 
 static void encode_item(void *arg, int64_t i, int32_t worker)
@@ -156,6 +172,7 @@ static void add_counts(struct zr_chat_counts *to, const struct zr_chat_counts *f
 {
 	to->records += from->records;
 	to->documents += from->documents;
+	to->used += from->used;
 	to->tokens += from->tokens;
 	to->targets += from->targets;
 	to->truncated += from->truncated;
@@ -513,9 +530,51 @@ int64_t zr_chat_vocabulary(const struct zr_chat *c)
 	return zr_tokenizer_size(c->tokenizer);
 }
 
-const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c)
+/* Messages as a template of Jinja sees them, owned by `list`. */
+static int to_json(const struct zr_chat_message *m, size_t n, json_t *list,
+		   struct zr_chat_message *out)
 {
-	return &c->s.template;
+	static const char *const roles[] = { "system", "user", "assistant" };
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *one = json_pack("{s:s, s:s%}", "role", roles[m[i].role], "content",
+					m[i].text, m[i].n);
+		out[i] = m[i];
+		out[i].json = one;
+		if (!one || json_array_append_new(list, one))
+			return ZR_ENOMEM;
+	}
+
+	return 0;
+}
+
+static int write_jinja(struct zr_chat *c, const struct zr_chat_message *m, size_t n, int prompt,
+		       struct zr_chat_text *out, struct zr_error *err)
+{
+	struct zr_chat_turns *t = &c->encoder[0].turns;
+	struct zr_chat_message *with = calloc(n, sizeof *with);
+	json_t *list = json_array();
+	int rc = 0;
+
+	t->of = &c->s.jinja;
+	if (!with || !list || to_json(m, n, list, with))
+		rc = zr_no_memory(err);
+	if (!rc)
+		rc = zr_chat_turns_begin(t, NULL, err);
+	if (!rc)
+		rc = zr_chat_turns_text(t, with, n, prompt, out, err);
+	json_decref(list);
+	free(with);
+	return rc;
+}
+
+int zr_chat_write(struct zr_chat *c, const struct zr_chat_message *m, size_t n, int prompt,
+		  struct zr_chat_text *out, struct zr_error *err)
+{
+	if (c->s.has_forms)
+		return zr_chat_render(&c->s.template, m, n, prompt, out, err);
+
+	return write_jinja(c, m, n, prompt, out, err);
 }
 
 const char *zr_chat_template_of(const struct zr_chat *c)

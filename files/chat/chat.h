@@ -19,7 +19,8 @@
 struct zr_chat_options {
 	/* tokenizer.json, or the directory that has it; beside it is tokenizer_config.json */
 	const char *tokenizer;
-	const char *template; /* auto: what tokenizer_config.json has; else a name */
+	/* auto: what the tokenizer has; a name; or a file of Jinja, NAME.jinja */
+	const char *template;
 	/* forms in place of the template's, with \n, \t and \\; see template.h */
 	const char *begin, *system_form, *user_form, *first_form, *assistant_form, *between, *end;
 	const char *bos, *eos; /* tokens, as text */
@@ -30,7 +31,10 @@ struct zr_chat_options {
 	const char *fields;    /* "messages=dialog, role=speaker": see record.h */
 	int64_t max_length;    /* tokens of a document; 0: any number */
 	const char *on_long;   /* shorten or drop */
-	int threads;           /* at least 1 */
+	/* For a template of Jinja: auto, whole or each, see turns.h; the day of strftime_now,
+	 * YYYY-MM-DD; variables, a JSON object. */
+	const char *turns, *date, *template_kwargs;
+	int threads; /* at least 1 */
 	/* Calls fn(arg, item, thread) for each item in [0, n), thread in [0, threads), and returns
 	 * when all are done. */
 	void (*parallel)(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),
@@ -56,6 +60,7 @@ enum {
 
 struct zr_chat_counts {
 	int64_t records, documents, tokens, targets, longest;
+	int64_t used;      /* records that gave a document, or several */
 	int64_t truncated; /* documents that lost their oldest messages */
 	int64_t dropped[ZR_CHAT_REASONS];
 	uint64_t bytes;          /* of the text of the lines */
@@ -67,8 +72,14 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
-const char *zr_chat_template_of(const struct zr_chat *c);              /* its name */
-const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* see template.h */
+const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
+
+/* The text of n > 0 messages, of roles, texts and no more; prompt: and the start of an answer, see
+ * zr_chat_render. */
+struct zr_chat_message;
+struct zr_chat_text;
+int zr_chat_write(struct zr_chat *c, const struct zr_chat_message *m, size_t n, int prompt,
+		  struct zr_chat_text *out, struct zr_error *err);
 
 /* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);

@@ -181,6 +181,25 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 	return rc;
 }
 
+/* Tokenizes the text, of which the spans are learned, or all. */
+static int encode_spans(struct zr_chat_encoder *e, int all, struct zr_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
+		rc = zr_encode_mark(e->e, e->text.span[i].from, 1, err);
+		if (!rc)
+			rc = zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
+	}
+
+	if (!rc)
+		rc = encode_text(e, err);
+	if (rc)
+		return rc;
+
+	return learn(e, all, err);
+}
+
 static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
 			   struct zr_error *err)
 {
@@ -198,18 +217,55 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 		return encode_apart(e, m, all, err);
 
 	choose_spans(e, m);
-	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
-		rc = zr_encode_mark(e->e, e->text.span[i].from, 1, err);
-		if (!rc)
-			rc = zr_encode_mark(e->e, e->text.span[i].to - 1, 0, err);
+	return encode_spans(e, all, err);
+}
+
+/* ---- by a template of Jinja ---- */
+
+/* Whether the template of Jinja writes this conversation. */
+static int is_by_jinja(const struct zr_chat_encoder *e)
+{
+	return e->s->jinja.usual && (!e->s->has_forms || e->c.is_rich);
+}
+
+/* What is to be learned of the conversation, when none of it is yet. */
+static int want_answers(struct zr_chat_encoder *e, struct zr_error *err)
+{
+	const struct zr_conversation *c = &e->c;
+	size_t last = SIZE_MAX;
+
+	e->state.n = 0;
+	if (zr_buf_reserve(&e->state, c->n))
+		return zr_no_memory(err);
+
+	memset(e->state.p, ZR_TURN_LEFT, c->n);
+	e->state.n = c->n;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct zr_chat_message *m = &c->m[i];
+		const int train_on = e->s->train_on;
+		if (m->role != ZR_CHAT_ASSISTANT)
+			continue;
+		last = i;
+		if (!m->ignored && (train_on == ZR_TRAIN_ASSISTANT ||
+				    (train_on == ZR_TRAIN_COMPLETION && m->completion)))
+			e->state.p[i] = ZR_TURN_WANTED;
 	}
 
-	if (!rc)
-		rc = encode_text(e, err);
-	if (rc)
-		return rc;
+	if (e->s->train_on == ZR_TRAIN_LAST && last < c->n && !c->m[last].ignored)
+		e->state.p[last] = ZR_TURN_WANTED;
+	return 0;
+}
 
-	return learn(e, all, err);
+static int encode_jinja(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
+			uint8_t *state, struct zr_error *err)
+{
+	int rc = zr_chat_turns_next(&e->turns, m, n, state, &e->text, err);
+	if (rc) {
+		e->reason = ZR_CHAT_ORDER;
+		return rc;
+	}
+
+	return encode_spans(e, e->s->train_on == ZR_TRAIN_ALL, err);
 }
 
 /* Puts ids before those of the text, unless they are there. */
@@ -277,12 +333,19 @@ static int encode_from(struct zr_chat_encoder *e, size_t k, struct zr_error *err
 	const struct zr_conversation *c = &e->c;
 	size_t from = turn(c, k), first = c->m[0].role == ZR_CHAT_SYSTEM;
 
-	e->kept.n = 0;
+	e->kept.n = e->kept_state.n = 0;
 	if (zr_buf_add(&e->kept, c->m, first * sizeof *c->m) ||
 	    zr_buf_add(&e->kept, c->m + from, (c->n - from) * sizeof *c->m))
 		return zr_no_memory(err);
+	if (!is_by_jinja(e))
+		return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
 
-	return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
+	if (zr_buf_add(&e->kept_state, e->asked.p, first) ||
+	    zr_buf_add(&e->kept_state, e->asked.p + from, c->n - from))
+		return zr_no_memory(err);
+
+	return encode_jinja(e, (const void *)e->kept.p, first + c->n - from,
+			    (uint8_t *)e->kept_state.p, err);
 }
 
 /* As few turns go as need to. */
@@ -321,27 +384,23 @@ static int reason_of(const char *word)
 	return ZR_CHAT_FIELDS;
 }
 
-int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
+/* A document of the conversation: the first one, or the next. */
+static int encode_one(struct zr_chat_encoder *e, struct zr_error *err)
 {
-	const char *word = NULL;
-	int rc = 0;
+	int rc;
 
 	e->truncated = 0;
-	e->c.headed = e->s->headed;
-	if (!e->e)
-		rc = zr_chat_encoder_open(e, err);
-	if (rc)
-		return rc;
-
-	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
-	e->reason = reason_of(word);
-	if (rc)
-		return rc;
-
-	if (e->c.plain)
+	if (e->c.plain) {
 		rc = encode_plain(e, e->c.m, err);
-	else
+	} else if (is_by_jinja(e)) {
+		e->asked.n = 0;
+		if (zr_buf_add(&e->asked, e->state.p, e->state.n))
+			return zr_no_memory(err);
+		rc = encode_jinja(e, e->c.m, e->c.n, (uint8_t *)e->state.p, err);
+	} else {
 		rc = encode_messages(e, e->c.m, e->c.n, err);
+	}
+
 	const size_t before = count(e);
 	if (!rc && !fits(e) && !e->c.plain && !e->s->drops_long)
 		rc = shorten(e, err);
@@ -359,6 +418,59 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 		return 0;
 
 	return zr_err(err, ZR_EINVAL, "nothing in it is learned");
+}
+
+int zr_chat_has_more(const struct zr_chat_encoder *e)
+{
+	if (e->c.plain || !is_by_jinja(e) || !e->c.record)
+		return 0;
+
+	return memchr(e->state.p, ZR_TURN_WANTED, e->state.n) != NULL;
+}
+
+int zr_chat_encode_more(struct zr_chat_encoder *e, struct zr_error *err)
+{
+	int rc = 0;
+
+	if (!e->e)
+		rc = zr_chat_encoder_open(e, err);
+	if (rc)
+		return rc;
+
+	return encode_one(e, err);
+}
+
+int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
+{
+	const char *word = NULL;
+	int rc = 0;
+
+	e->c.headed = e->s->headed;
+	e->c.jinja = e->s->jinja.usual;
+	e->c.with_tools = e->s->jinja.with_tools;
+	e->c.has_forms = e->s->has_forms;
+	e->turns.of = &e->s->jinja;
+	e->state.n = 0;
+	if (!e->e)
+		rc = zr_chat_encoder_open(e, err);
+	if (rc)
+		return rc;
+
+	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
+	e->reason = reason_of(word);
+	if (rc)
+		return rc;
+
+	if (!e->c.plain && is_by_jinja(e)) {
+		rc = zr_chat_turns_begin(&e->turns, e->c.tools, err);
+		if (!rc)
+			rc = want_answers(e, err);
+	}
+
+	if (rc)
+		return rc;
+
+	return encode_one(e, err);
 }
 
 /* ---- life ---- */
@@ -380,7 +492,11 @@ void zr_chat_encoder_close(struct zr_chat_encoder *e)
 	zr_encoder_close(e->e);
 	zr_conversation_free(&e->c);
 	zr_chat_text_free(&e->text);
+	zr_chat_turns_free(&e->turns);
+	zr_buf_free(&e->state);
+	zr_buf_free(&e->asked);
 	zr_buf_free(&e->kept);
+	zr_buf_free(&e->kept_state);
 	zr_buf_free(&e->ids);
 	zr_buf_free(&e->learned);
 }

@@ -2,7 +2,7 @@
  *
  * parts.h - what files/chat/ is made of. Only its files include it.
  *
- *   lines of files (chat.c) -> record.c -> render.c -> encode.c -> documents
+ *   lines of files (chat.c) -> record.c -> render.c or turns.c -> encode.c -> documents
  */
 #ifndef ZR_CHAT_PARTS_H
 #define ZR_CHAT_PARTS_H
@@ -10,6 +10,7 @@
 #include "files/chat/chat.h"
 #include "files/chat/record.h"
 #include "files/chat/template.h"
+#include "files/chat/turns.h"
 #include "files/tokenizer/tokenizer.h"
 
 enum { ZR_TRAIN_ASSISTANT, ZR_TRAIN_COMPLETION, ZR_TRAIN_ALL, ZR_TRAIN_LAST };
@@ -19,6 +20,8 @@ enum { ZR_TRAIN_ASSISTANT, ZR_TRAIN_COMPLETION, ZR_TRAIN_ALL, ZR_TRAIN_LAST };
 struct zr_chat_setup {
 	struct zr_chat_template template;
 	char *owned[9]; /* the template's texts that are no constants, and the Jinja text */
+	int has_forms;  /* `template` has; else the template of Jinja is the only one */
+	struct zr_chat_jinja jinja;
 	int train_on, skip, headed;
 	int drops_long; /* a conversation that is too long is left out, not shortened */
 	struct zr_chat_fields fields;
@@ -36,7 +39,11 @@ struct zr_chat_encoder {
 	struct zr_encoder *e;
 	struct zr_conversation c;
 	struct zr_chat_text text;
-	struct zr_buf kept;         /* its messages that are not dropped to shorten it */
+	struct zr_chat_turns turns;
+	struct zr_buf state; /* uint8_t of each message: ZR_TURN_* */
+	struct zr_buf kept;  /* its messages that are not dropped to shorten it */
+	struct zr_buf asked,
+		kept_state;         /* states before this document; of the messages in `kept` */
 	struct zr_buf ids, learned; /* int32_t and uint8_t for each token */
 	int64_t targets;
 	int truncated;
@@ -49,5 +56,9 @@ void zr_chat_encoder_shrink(struct zr_chat_encoder *e);
 /* Makes the document of a line of n bytes. ZR_EINVAL: the line is no document; e->reason says
  * why. */
 int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err);
+/* Whether the line has another document, and makes it. A line whose answers are not written in one
+ * text has several. */
+int zr_chat_has_more(const struct zr_chat_encoder *e);
+int zr_chat_encode_more(struct zr_chat_encoder *e, struct zr_error *err);
 
 #endif

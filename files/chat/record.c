@@ -28,6 +28,18 @@ static const struct {
 	{ "gpt", ZR_CHAT_ASSISTANT }, { "model", ZR_CHAT_ASSISTANT },
 };
 
+/* Those that only templates of Jinja have. */
+static const struct {
+	const char *name;
+	int role;
+} rich_roles[] = {
+	{ "tool", ZR_CHAT_TOOL },
+	{ "developer", ZR_CHAT_DEVELOPER },
+};
+
+/* What a template of Jinja calls the roles. */
+static const char *const role_names[] = { "system", "user", "assistant", "tool", "developer" };
+
 #define FORMATS                                                                                    \
 	"messages, conversations, prompt and completion, instruction and output, or text are "     \
 	"read; --field names others"
@@ -41,6 +53,9 @@ struct reading {
 	struct zr_buf made; /* a text out of several */
 	unsigned used;      /* bits of the record's fields that were read */
 	int completion;     /* what is added now answers the prompt */
+	/* the message that is added now, NULL: it is only a text; what it calls role and text */
+	const json_t *message;
+	const char *role_name, *text_name;
 };
 
 static int wrong(struct reading *r, const char *reason, const char *fmt, ...)
@@ -185,8 +200,53 @@ static int says_nothing(const char *name, const json_t *v)
 	return json_is_null(v) || json_is_false(v);
 }
 
+/* Fields that a template of Jinja writes, if it mentions one of the words. */
+static const struct {
+	const char *name, *words[2];
+} written[] = {
+	{ "tools", { "tools" } },
+	{ "tool_calls", { "tool_calls" } },
+	{ "reasoning_content", { "reasoning_content", "thinking" } },
+	{ "reasoning", { "reasoning_content", "thinking" } },
+	{ "thinking", { "reasoning_content", "thinking" } },
+};
+
+static int mentions(const struct reading *r, const char *word)
+{
+	const struct zr_jinja *with_tools = r->c->with_tools;
+
+	if (!word)
+		return 0;
+
+	return zr_jinja_mentions(r->c->jinja, word) ||
+	       (with_tools && zr_jinja_mentions(with_tools, word));
+}
+
+/* 1: the template of Jinja writes this field; 0: it is none of these; < 0: it does not mention it.
+ */
+static int is_written(struct reading *r, const char *of, const char *name)
+{
+	for (size_t i = 0; r->c->jinja && i < sizeof written / sizeof *written; i++) {
+		const char *const *words = written[i].words;
+		if (strcmp(name, written[i].name))
+			continue;
+		if (!mentions(r, words[0]) && !mentions(r, words[1]))
+			return wrong(r, "fields", "%s%s: the chat template does not write it", of,
+				     name);
+
+		r->c->is_rich = 1;
+		return 1;
+	}
+
+	return 0;
+}
+
 static int refuse_other(struct reading *r, const char *of, const char *name, const json_t *v)
 {
+	int is = says_nothing(name, v) ? 0 : is_written(r, of, name);
+	if (is)
+		return is < 0 ? is : 0;
+
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		if (strcmp(name, others[i].name) || says_nothing(name, v))
 			continue;
@@ -244,16 +304,76 @@ static void count_others(struct reading *r)
 
 	json_object_foreach((json_t *)r->record, name,
 			    v) if (!is_used(r, name) && !says_nothing(name, v) &&
-				   !(is_alpaca && !strcmp(name, "history")))
+				   !(is_alpaca && !strcmp(name, "history")) &&
+				   !(r->c->tools && !strcmp(name, "tools")))
 		zr_unread_see(&r->c->unread, "", name);
 }
 
 /* ---- messages ---- */
 
+/* Takes a member into an object, where it keeps its place if it is there. */
+static void put(json_t *to, const char *key, const json_t *v, int *failed)
+{
+	*failed |= !to || json_object_set(to, key, (json_t *)v);
+}
+
+/* What transformers calls thoughts; NULL: none. */
+static const json_t *thoughts_of(const json_t *message)
+{
+	static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const json_t *v = json_object_get(message, names[i]);
+		if (v && !json_is_null(v))
+			return v;
+	}
+
+	return NULL;
+}
+
+/* A message as a template of Jinja sees it: without what is null, with thoughts by both of their
+ * names, and with the usual names of role and content. message: what the data has, NULL: only a
+ * text. The result is owned by the conversation; NULL: no memory. */
+static json_t *as_written(struct reading *r, int role, const json_t *message, const json_t *text,
+			  const char *role_name, const char *text_name)
+{
+	const json_t *thoughts = thoughts_of(message);
+	json_t *to = json_object(), *name = json_string(role_names[role]);
+	int failed = !name;
+	const char *key;
+	json_t *v;
+
+	if (thoughts)
+		put(to, "thinking", thoughts, &failed);
+	json_object_foreach((json_t *)message, key, v)
+	{
+		if (!strcmp(key, role_name))
+			put(to, "role", name, &failed);
+		else if (!strcmp(key, text_name) && !json_is_null(v))
+			put(to, "content", v, &failed);
+		else if (!json_is_null(v))
+			put(to, key, v, &failed);
+	}
+
+	put(to, "role", name, &failed);
+	if (!message)
+		put(to, "content", text, &failed);
+	if (thoughts)
+		put(to, "reasoning_content", thoughts, &failed);
+	json_decref(name);
+	if (!failed && !json_array_append(r->c->made, to)) {
+		json_decref(to);
+		return to;
+	}
+
+	json_decref(to);
+	return NULL;
+}
+
 static int keep_message(struct reading *r, int role, const json_t *text, int ignored)
 {
 	struct zr_conversation *c = r->c;
-	const char *p = json_string_value(text);
+	const char *p = text ? json_string_value(text) : "";
 	size_t n = json_string_length(text);
 	if (c->n == c->room) {
 		size_t room = c->room ? 2 * c->room : 16;
@@ -265,7 +385,19 @@ static int keep_message(struct reading *r, int role, const json_t *text, int ign
 		c->room = room;
 	}
 
-	c->m[c->n++] = (struct zr_chat_message){ role, r->completion, ignored, p, n };
+	json_t *json = NULL;
+	if (c->jinja) {
+		json = as_written(r, role, r->message, text, r->role_name, r->text_name);
+		if (!json)
+			return no_memory(r);
+	}
+
+	c->m[c->n++] = (struct zr_chat_message){ .role = role,
+						 .completion = r->completion,
+						 .ignored = ignored,
+						 .text = p,
+						 .n = n,
+						 .json = json };
 	return 0;
 }
 
@@ -278,6 +410,12 @@ static int role_of(struct reading *r, const json_t *v)
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		if (is(v, roles[i].name))
 			return roles[i].role;
+
+	for (size_t i = 0; r->c->jinja && i < sizeof rich_roles / sizeof *rich_roles; i++)
+		if (is(v, rich_roles[i].name)) {
+			r->c->is_rich = 1;
+			return rich_roles[i].role;
+		}
 
 	return wrong(r, "roles",
 		     "message %zu: role \"%.40s\"; system, user (human) and assistant (gpt, model) "
@@ -348,6 +486,12 @@ static int is_ignored(struct reading *r, const json_t *message)
 	return json_is_false(weight) || json_is_false(train);
 }
 
+/* Whether a template of Jinja gets a field and looks at it. */
+static int is_passed(const struct reading *r, const char *name)
+{
+	return r->c->jinja && !r->c->has_forms && mentions(r, name);
+}
+
 /* What a message has beside its role, its text and whether it is learned. */
 static int look_at_message(struct reading *r, const json_t *message, const char *role_name,
 			   const char *text_name)
@@ -367,7 +511,8 @@ static int look_at_message(struct reading *r, const json_t *message, const char 
 		if (rc)
 			return rc;
 
-		zr_unread_see(&r->c->unread, "messages.", name);
+		if (!is_passed(r, name))
+			zr_unread_see(&r->c->unread, "messages.", name);
 	}
 
 	return 0;
@@ -403,7 +548,8 @@ static int add_message(struct reading *r, const json_t *v, int share)
 
 	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
 	const char *missing = content ? "role" : text_name;
-	if (!json_is_string(role) || !content)
+	const int has_calls = r->c->jinja && json_is_array(json_object_get(v, "tool_calls"));
+	if (!json_is_string(role) || (!content && !has_calls))
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s", r->c->n + 1,
 			     missing, role_name, text_name);
 
@@ -411,7 +557,8 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (is_role < 0)
 		return is_role;
 
-	content = text_of_message(r, content, text_name, &rc);
+	if (content)
+		content = text_of_message(r, content, text_name, &rc);
 	if (rc)
 		return rc;
 
@@ -419,7 +566,12 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (ignored < 0)
 		return ignored;
 
-	return keep_message(r, is_role, content, ignored);
+	r->message = v;
+	r->role_name = role_name;
+	r->text_name = text_name;
+	rc = keep_message(r, is_role, content, ignored);
+	r->message = NULL;
+	return rc;
 }
 
 static int add_messages(struct reading *r, const json_t *list, int field, int share)
@@ -600,15 +752,19 @@ static int add_system(struct reading *r, const char *otherwise)
 		return 0;
 
 	r->completion = 0;
+	if (!v) {
+		r->made.n = 0;
+		if (!zr_buf_add(&r->made, otherwise, strlen(otherwise)))
+			v = keep_made(r);
+		if (!v)
+			return no_memory(r);
+	}
+
 	int rc = keep_message(r, ZR_CHAT_SYSTEM, v, 0);
 	if (rc)
 		return rc;
 
 	struct zr_chat_message first = c->m[c->n - 1];
-	if (!json_is_string(v)) {
-		first.text = otherwise;
-		first.n = strlen(otherwise);
-	}
 
 	memmove(c->m + 1, c->m, (c->n - 1) * sizeof *c->m);
 	c->m[0] = first;
@@ -640,11 +796,41 @@ static int parse(struct reading *r, const char *p, size_t n)
 	return 0;
 }
 
+/* The field tools: a list, or the text of one. */
+static int read_tools(struct reading *r)
+{
+	const json_t *v = json_object_get(r->record, "tools");
+	json_error_t why;
+
+	r->c->tools = NULL;
+	if (!v || says_nothing("tools", v) || !r->c->jinja)
+		return 0;
+
+	if (json_is_string(v)) {
+		json_t *list = zr_json_load(json_string_value(v), json_string_length(v),
+					    JSON_ALLOW_NUL, &why);
+		if (!list)
+			return wrong(r, "fields", "tools: not JSON: byte %d: %s", why.position,
+				     why.text);
+		v = list;
+		if (json_array_append_new(r->c->made, list))
+			return no_memory(r);
+	}
+
+	if (!json_is_array(v))
+		return wrong(r, "fields", "tools: expected a list, found %s", type_of(v));
+	if (json_array_size(v))
+		r->c->tools = v;
+	return 0;
+}
+
 static int read_line(struct reading *r, const char *p, size_t n, const char *system)
 {
 	int rc = parse(r, p, n);
 	if (!rc)
 		rc = refuse_others(r);
+	if (!rc)
+		rc = read_tools(r);
 	if (!rc)
 		rc = read_record(r);
 	if (!rc)
@@ -662,7 +848,8 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 	struct reading r = { .c = c, .f = f, .reason = reason, .err = err };
 
 	c->n = 0;
-	c->plain = c->input = 0;
+	c->plain = c->input = c->is_rich = 0;
+	c->tools = NULL;
 	c->unread = (struct zr_unread){ 0 };
 	int rc = read_line(&r, p, n, system);
 	if (!rc && !c->n)

@@ -11,6 +11,10 @@
  *                   history, a list of [instruction, output] that came before
  *   text            learned as it is, without a template
  *
+ * A template of Jinja gets the messages as they are, with the usual names of roles and fields, as
+ * transformers prepares them; then there are roles tool and developer, too, calls of tools,
+ * thoughts (reasoning_content, reasoning or thinking), and a field `tools`.
+ *
  * The first four may have a text `system`. A field that asks for another training, as chosen and
  * rejected do, is refused; what else is not read is counted by its name.
  */
@@ -19,6 +23,7 @@
 
 #include <jansson.h>
 
+#include "files/chat/jinja/jinja.h"
 #include "files/chat/template.h"
 #include "files/chat/unread.h"
 
@@ -55,6 +60,13 @@ struct zr_conversation {
 	int input;             /* it is alpaca's, with an input */
 	int headed;            /* set by the owner: `input` has the heading of alpaca's prompts */
 	json_t *record, *made; /* what has the texts: of the line, made of several */
+
+	/* For a template of Jinja. Set by the owner: the template, NULL: none, and the one
+	 * for conversations with tools; whether forms write what they can. */
+	const struct zr_jinja *jinja, *with_tools;
+	int has_forms;
+	const json_t *tools; /* a list, NULL: none */
+	int is_rich;         /* it has what forms do not write: tools, calls, thoughts */
 };
 
 /* Reads a line of n bytes. The messages are valid until the next call. system: the system message

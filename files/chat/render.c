@@ -106,7 +106,7 @@ static void put_content(struct render *r, const struct zr_chat_message *m, int t
 	r->content = r->out->text.n;
 }
 
-static const char *const roles[] = { "system", "user", "assistant" };
+static const char *const roles[] = { "system", "user", "assistant", "tool", "developer" };
 
 /* What braces of a form say. */
 enum word { CONTENT, TRIMMED_CONTENT, SYSTEM, ROLE, BOS, EOS, TRIM, END_TRIM, NO_WORD };
@@ -259,6 +259,11 @@ static int check(const struct zr_chat_template *t, const struct zr_chat_message 
 		return zr_err(err, ZR_EINVAL, "template %s has no system message", t->name);
 
 	for (size_t i = first; i < n; i++) {
+		if (m[i].role > ZR_CHAT_ASSISTANT)
+			return zr_err(err, ZR_EINVAL,
+				      "message %zu is of role %s, which template %s has not", i + 1,
+				      roles[m[i].role], t->name);
+
 		int wanted = (i - first) % 2 ? ZR_CHAT_ASSISTANT : ZR_CHAT_USER;
 		if ((t->rules & ZR_CHAT_ALTERNATES) && m[i].role != wanted)
 			return zr_err(err, ZR_EINVAL,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * setup.c - see parts.h: the template that options and tokenizer_config.json ask for.
+ * setup.c - see parts.h: the template that options and tokenizer_config.json ask for. A text of
+ * Jinja that renders like forms is written by those, which are faster; any other by jinja/.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -23,6 +25,14 @@ struct setup {
 	struct zr_error *err;
 	json_t *config; /* tokenizer_config.json; NULL: none */
 	char *path;     /* its path */
+};
+
+/* A template as a text of Jinja. */
+struct jinja_text {
+	const char *text; /* NULL: there is none */
+	size_t n;
+	const char *with_tools; /* of conversations with tools; NULL: the same */
+	char *path;             /* owned */
 };
 
 static void note(const struct setup *u, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -78,34 +88,55 @@ static int read_config(struct setup *u)
 	return rc;
 }
 
-/* The text of the chat template, NULL: none; owned by the configuration or owned[0]. */
-static int find_jinja(struct setup *u, const char **jinja, size_t *n)
+/* Of a list of named templates the one of this name, NULL: none. */
+static const char *named(const json_t *list, const char *wanted)
 {
-	char *path = NULL;
-	json_t *v = json_object_get(u->config, "chat_template"), *one;
+	const json_t *one;
 	size_t i;
-	int rc = read_beside(u, "chat_template.jinja", &path, &u->s->owned[0], n);
 
-	free(path);
-	*jinja = u->s->owned[0];
-	if (rc || *jinja)
-		return rc;
-
-	json_array_foreach(v, i, one)
+	json_array_foreach((json_t *)list, i, one)
 	{
 		const char *name = json_string_value(json_object_get(one, "name"));
-		if (name && !strcmp(name, "default"))
-			*jinja = json_string_value(json_object_get(one, "template"));
+		if (name && !strcmp(name, wanted))
+			return json_string_value(json_object_get(one, "template"));
 	}
 
-	if (json_is_string(v))
-		*jinja = json_string_value(v);
-	if (*jinja)
-		*n = strlen(*jinja);
-	else
-		*n = 0;
+	return NULL;
+}
 
+/* The text of a chat template of Jinja, NULL: none; owned by the configuration or owned[0]. */
+static int find_jinja(struct setup *u, struct jinja_text *to)
+{
+	const json_t *v = json_object_get(u->config, "chat_template");
+	int rc = read_beside(u, "chat_template.jinja", &to->path, &u->s->owned[0], &to->n);
+
+	to->text = u->s->owned[0];
+	if (rc || to->text)
+		return rc;
+
+	free(to->path);
+	to->path = zr_text("%s: chat_template", u->path);
+	if (!to->path)
+		return zr_no_memory(u->err);
+
+	to->text = json_string_value(v);
+	if (!to->text)
+		to->text = named(v, "default");
+	to->with_tools = named(v, "tool_use");
+	to->n = to->text ? strlen(to->text) : 0;
 	return 0;
+}
+
+/* A file that the user names. */
+static int read_jinja(struct setup *u, const char *path, struct jinja_text *to)
+{
+	int no = zr_file_text(AT_FDCWD, path, 1, ZR_JINJA_TEXT, &u->s->owned[0], &to->n);
+	if (no)
+		return zr_file_failed(u->err, path, "cannot read", no);
+
+	to->text = u->s->owned[0];
+	to->path = strdup(path);
+	return to->path ? 0 : zr_no_memory(u->err);
 }
 
 /* A token of the configuration: a text, or an object with one. */
@@ -126,58 +157,94 @@ static void list_names(char *text, size_t room)
 		n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", name);
 }
 
-static int recognize(struct setup *u, const struct zr_chat_template **t)
+static int is_jinja_file(const char *name)
 {
-	const char *jinja;
-	size_t n;
-	uint64_t hash;
-	char names[512];
-	int rc = find_jinja(u, &jinja, &n);
+	const size_t n = name ? strlen(name) : 0, end = strlen(".jinja");
+	return n > end && !strcmp(name + n - end, ".jinja");
+}
 
-	if (rc)
+static int open_jinja(struct setup *u, const struct jinja_text *jinja)
+{
+	struct zr_chat_jinja *to = &u->s->jinja;
+	int rc = zr_jinja_open(jinja->path, jinja->text, jinja->n, &to->usual, u->err);
+	if (rc || !jinja->with_tools)
 		return rc;
 
-	list_names(names, sizeof names);
-	if (!jinja)
-		return zr_err(u->err, ZR_EINVAL,
-			      "%s: has no chat_template: name one of %s, or give --user-form and "
-			      "--assistant-form",
-			      u->path, names);
+	return zr_jinja_open(jinja->path, jinja->with_tools, strlen(jinja->with_tools),
+			     &to->with_tools, u->err);
+}
 
-	*t = zr_chat_recognize(jinja, n, &hash);
-	if (!*t)
-		return zr_err(u->err, ZR_ENOTSUP,
-			      "%s: its chat_template (hash %016llx) is none that is known: name "
-			      "one of %s, or give --user-form and --assistant-form",
-			      u->path, (unsigned long long)hash, names);
+/* Forms for what is known to render like them, and the Jinja text for all else. */
+static int take_jinja(struct setup *u, const struct jinja_text *jinja)
+{
+	struct zr_error why = { 0 }, *err = u->err;
+	uint64_t hash;
+	const struct zr_chat_template *t = zr_chat_recognize(jinja->text, jinja->n, &hash);
+
+	u->s->has_forms = t != NULL;
+	if (!t) {
+		u->s->template = (struct zr_chat_template){ .name = "of Jinja" };
+		return open_jinja(u, jinja);
+	}
+
+	u->s->template = *t;
+	u->err = &why; /* without it tools are refused, as all that forms do not write */
+	int rc = open_jinja(u, jinja);
+	u->err = err;
+	if (rc == ZR_ENOMEM)
+		return zr_no_memory(err);
 
 	return 0;
+}
+
+static int recognize(struct setup *u)
+{
+	struct jinja_text jinja = { 0 };
+	char names[512];
+	int rc;
+
+	if (is_jinja_file(u->o->template))
+		rc = read_jinja(u, u->o->template, &jinja);
+	else
+		rc = find_jinja(u, &jinja);
+	list_names(names, sizeof names);
+	if (!rc && !jinja.text)
+		rc = zr_err(u->err, ZR_EINVAL,
+			    "%s: has no chat_template: name one of %s, a file NAME.jinja, or give "
+			    "--user-form and --assistant-form",
+			    u->path, names);
+	if (!rc)
+		rc = take_jinja(u, &jinja);
+	free(jinja.path);
+	return rc;
 }
 
 static int choose(struct setup *u)
 {
 	const struct zr_chat_options *o = u->o;
-	const struct zr_chat_template *t = NULL;
-	int own = o->user_form || o->assistant_form, rc = 0;
+	const struct zr_chat_template *t;
+	const int own = o->user_form || o->assistant_form;
 	char names[512];
 
+	u->s->has_forms = 1;
 	if (!o->template && own) {
 		u->s->template = (struct zr_chat_template){ .name = "of forms" };
 		return 0;
 	}
 
-	if (!o->template || !strcmp(o->template, "auto"))
-		rc = recognize(u, &t);
-	else if (!(t = zr_chat_template_find(o->template)))
-		list_names(names, sizeof names),
-			rc = zr_err(u->err, ZR_EINVAL,
-				    "template %s: expected auto, or one of %s, or none with "
-				    "--user-form and --assistant-form",
-				    o->template, names);
-	if (!rc)
-		u->s->template = *t;
+	if (!o->template || !strcmp(o->template, "auto") || is_jinja_file(o->template))
+		return recognize(u);
 
-	return rc;
+	t = zr_chat_template_find(o->template);
+	list_names(names, sizeof names);
+	if (!t)
+		return zr_err(u->err, ZR_EINVAL,
+			      "template %s: expected auto, or one of %s, a file NAME.jinja, or "
+			      "none with --user-form and --assistant-form",
+			      o->template, names);
+
+	u->s->template = *t;
+	return 0;
 }
 
 /* Each {trim} has a {/trim} behind it, before the next one. */
@@ -252,6 +319,19 @@ static int take_forms(struct setup *u)
 		{ o->end, &t->end },
 	};
 
+	int given = 0;
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+		given |= form[i].given != NULL;
+	if (!u->s->has_forms && given)
+		return zr_err(
+			u->err, ZR_EINVAL,
+			"%s: its chat_template is written by Jinja, and has no forms that "
+			"others could take the place of: name a template, or give --user-form "
+			"and --assistant-form alone",
+			u->path);
+	if (!u->s->has_forms)
+		return 0;
+
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
 		int rc = copy_form(u, (int)i + 1, form[i].given, form[i].to);
 		if (rc)
@@ -316,6 +396,115 @@ static int choose_token(struct setup *u, const char *key, const char *given, con
 	return 0;
 }
 
+/* ---- what a template of Jinja reads ---- */
+
+/* Texts of the configuration whose names end so are tokens, as bos_token. */
+static int is_token_key(const char *key)
+{
+	const size_t n = strlen(key), end = strlen("_token");
+	return n > end && !strcmp(key + n - end, "_token");
+}
+
+static int put_text(json_t *to, const char *key, const char *text)
+{
+	return text && json_object_set_new(to, key, json_string(text));
+}
+
+/* What the user gave beside them. */
+static int take_kwargs(const struct setup *u, json_t *to)
+{
+	const char *text = u->o->template_kwargs;
+	json_t *given = NULL;
+
+	if (!text)
+		return 0;
+
+	int rc = zr_json_object(text, strlen(text), "template_kwargs", &given, u->err);
+	if (!rc && json_object_update(to, given))
+		rc = zr_no_memory(u->err);
+	json_decref(given);
+	return rc;
+}
+
+static int take_variables(const struct setup *u)
+{
+	json_t *to = u->s->jinja.variables = json_object(), *v;
+	const char *key;
+	int failed = !to;
+
+	json_object_foreach(u->config, key, v)
+	{
+		if (is_token_key(key))
+			failed |= put_text(to, key, token_of(u, key));
+	}
+
+	failed |= put_text(to, "bos_token", u->o->bos) || put_text(to, "eos_token", u->o->eos);
+	if (failed)
+		return zr_no_memory(u->err);
+
+	return take_kwargs(u, to);
+}
+
+/* Tokens that a template writes are named, or the class of the tokenizer would name them. */
+static int check_tokens(const struct setup *u)
+{
+	static const char *const keys[] = { "bos_token", "eos_token" };
+	const struct zr_chat_jinja *j = &u->s->jinja;
+	const char *class = json_string_value(json_object_get(u->config, "tokenizer_class"));
+	const int has_none = class && (!strcmp(class, "PreTrainedTokenizerFast") ||
+				       !strcmp(class, "TokenizersBackend"));
+
+	for (size_t i = 0; i < 2 && !has_none && !u->s->has_forms; i++)
+		if (zr_jinja_mentions(j->usual, keys[i]) &&
+		    !json_object_get(j->variables, keys[i]) && !json_object_get(u->config, keys[i]))
+			return zr_err(
+				u->err, ZR_EINVAL,
+				"the chat template writes %s, and %s names none: give --%.3s, "
+				"empty for none",
+				keys[i], u->path, keys[i]);
+
+	return 0;
+}
+
+/* Days since 1970-01-01 of YYYY-MM-DD. */
+static int read_date(const struct setup *u, int64_t *days)
+{
+	const char *text = u->o->date;
+	struct tm day = { 0 };
+
+	*days = INT64_MIN;
+	if (!text)
+		return 0;
+
+	const char *end = strptime(text, "%Y-%m-%d", &day);
+	if (!end || *end || strlen(text) != 10)
+		return zr_err(u->err, ZR_EINVAL, "date %s: expected YYYY-MM-DD", text);
+
+	const struct tm given = day;
+	*days = timegm(&day) / (24 * 60 * 60);
+	if (day.tm_mday != given.tm_mday || day.tm_mon != given.tm_mon)
+		return zr_err(u->err, ZR_EINVAL, "date %s: there is no such day", text);
+
+	return 0;
+}
+
+static int prepare_jinja(const struct setup *u)
+{
+	struct zr_chat_jinja *j = &u->s->jinja;
+	int rc = read_date(u, &j->date);
+	if (!rc && !j->usual && u->o->template_kwargs)
+		rc = zr_err(u->err, ZR_EINVAL, "template_kwargs: template %s takes none",
+			    u->s->template.name);
+	if (rc || !j->usual)
+		return rc;
+
+	rc = take_variables(u);
+	if (rc)
+		return rc;
+
+	return check_tokens(u);
+}
+
 /* What looks like a special token in a template is one of the tokenizer, or people are told. */
 static void check_markers(const struct setup *u)
 {
@@ -364,6 +553,7 @@ static int choose_rest(struct setup *u)
 	static const char *const mask[] = { "turn", "trl", NULL };
 	static const char *const on_bad[] = { "stop", "skip", NULL };
 	static const char *const on_long[] = { "shorten", "drop", NULL };
+	static const char *const turns[] = { "auto", "whole", "each", NULL };
 	const struct zr_chat_options *o = u->o;
 	unsigned *rules = &u->s->template.rules;
 	int like_trl;
@@ -374,6 +564,17 @@ static int choose_rest(struct setup *u)
 		rc = choice(u, "mask", o->mask, mask, "turn or trl", &like_trl);
 	if (rc)
 		return rc;
+
+	u->s->jinja.like_trl = like_trl;
+	rc = choice(u, "turns", o->turns, turns, "auto, whole or each", &u->s->jinja.turns);
+	if (rc)
+		return rc;
+	if (u->s->jinja.turns == ZR_TURNS_EACH && u->s->has_forms)
+		return zr_err(
+			u->err, ZR_EINVAL,
+			"turns each: template %s writes earlier answers as it writes the last "
+			"one: one text learns all of them",
+			u->s->template.name);
 
 	if (like_trl)
 		*rules |= ZR_CHAT_LIKE_TRL;
@@ -426,6 +627,8 @@ int zr_chat_prepare(const struct zr_chat_options *o, const struct zr_tokenizer *
 	free(s->owned[0]); /* the Jinja text */
 	s->owned[0] = NULL;
 	if (!rc)
+		rc = prepare_jinja(&u);
+	if (!rc)
 		rc = copy_token(&u, 0, &s->template.bos);
 	if (!rc)
 		rc = copy_token(&u, 8, &s->template.eos);
@@ -442,4 +645,7 @@ void zr_chat_setup_free(struct zr_chat_setup *s)
 {
 	for (size_t i = 0; i < sizeof s->owned / sizeof *s->owned; i++)
 		free(s->owned[i]);
+	zr_jinja_close(s->jinja.usual);
+	zr_jinja_close(s->jinja.with_tools);
+	json_decref(s->jinja.variables);
 }

@@ -23,7 +23,15 @@
 #include "core/base/error.h"
 #include "files/tokenizer/buf.h"
 
-enum { ZR_CHAT_SYSTEM, ZR_CHAT_USER, ZR_CHAT_ASSISTANT, ZR_CHAT_ROLES };
+/* Forms have the first three; the others are for templates of Jinja. */
+enum {
+	ZR_CHAT_SYSTEM,
+	ZR_CHAT_USER,
+	ZR_CHAT_ASSISTANT,
+	ZR_CHAT_TOOL,
+	ZR_CHAT_DEVELOPER,
+	ZR_CHAT_ROLES
+};
 
 struct zr_chat_message {
 	int role;
@@ -31,6 +39,7 @@ struct zr_chat_message {
 	int ignored;    /* it is not to be learned */
 	const char *text;
 	size_t n;
+	void *json; /* json_t: what a template of Jinja sees; NULL where there is none */
 };
 
 enum {                              /* rules */

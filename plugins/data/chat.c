@@ -27,8 +27,8 @@ static const struct zr_opt options[] = {
 	       "tokenizer.json of the model, or the directory that has it; tokenizer_config.json "
 	       "is looked for beside it."),
 	ZR_OPT(struct chat_opts, template, ZR_T_STR, 0, "", 0, 0, "",
-	       "How a conversation is written, by name; empty or auto: as tokenizer_config.json "
-	       "says. See zeroth-tokenize(1)."),
+	       "How a conversation is written: a name, or a file NAME.jinja; empty or auto: by the "
+	       "chat template that the tokenizer has. See zeroth-tokenize(1)."),
 	ZR_OPT_ENUM(struct chat_opts, train_on, 0, "assistant", chat_train_on,
 		    "What is learned: what the assistant says, the completion of the prompt, all, "
 		    "or the last answer."),
@@ -37,6 +37,15 @@ static const struct zr_opt options[] = {
 		    "trl is what TRL's training templates learn with assistant_only_loss: the "
 		    "white space behind that, too, and what the template puts behind all messages; "
 		    "with qwen2.5 also the line end before the text."),
+	ZR_OPT_ENUM(struct chat_opts, turns, 0, "auto", chat_turns,
+		    "Answers that a chat template of Jinja writes in another way where others "
+		    "follow, as without their thoughts: auto learns each in a text where it is "
+		    "last, and all others in one; whole refuses them; each learns all answers in "
+		    "texts of their own."),
+	FORM(template_kwargs, "Variables of a chat template of Jinja: a JSON object, as "
+			      "{\"enable_thinking\": false}."),
+	FORM(date, "The day, YYYY-MM-DD, that a chat template of Jinja writes as today; empty: one "
+		   "that does is refused."),
 	ZR_OPT(struct chat_opts, system, ZR_T_STR, 0, "", 0, 0, "",
 	       "System message of conversations that have none."),
 	ZR_OPT(struct chat_opts, max_length, ZR_T_I64, 0, "0", 0, INT32_MAX, "",

@@ -13,15 +13,15 @@
 struct chat_opts {
 	const char *path, *val_path, *tokenizer, *template, *system, *fields, *cache;
 	const char *user_form, *assistant_form, *system_form, *first_form, *begin, *between, *end;
-	const char *bos, *eos;
+	const char *bos, *eos, *date, *template_kwargs;
 	int64_t max_length;
 	double split;
-	int32_t train_on, mask, on_bad, on_long, order, packing;
+	int32_t train_on, mask, turns, on_bad, on_long, order, packing;
 	int evaluates; /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
 };
 
-extern const char *const chat_train_on[], *const chat_masks[], *const chat_on_bad[],
-								       *const chat_on_long[];
+extern const char *const chat_train_on[],
+	*const chat_masks[], *const chat_turns[], *const chat_on_bad[], *const chat_on_long[];
 
 /* Maps the file of tokens of these files, the one that is there or a new one, and gives its name,
  * owned by the caller. Of several processes one writes, and the others wait for it. [main] */

@@ -19,10 +19,11 @@
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 
-#define CACHE_FORMAT "zeroth.chat/3" /* another one where the same input gives other tokens */
+#define CACHE_FORMAT "zeroth.chat/4" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
 const char *const chat_masks[] = { "turn", "trl", NULL };
+const char *const chat_turns[] = { "auto", "whole", "each", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };
 const char *const chat_on_long[] = { "shorten", "drop", NULL };
 
@@ -94,6 +95,13 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 	return rc;
 }
 
+/* Whether a template is named by its file. */
+static int is_file(const char *template)
+{
+	const size_t n = template ? strlen(template) : 0;
+	return n > 6 && !strcmp(template + n - 6, ".jinja");
+}
+
 /* Hashes the tokenizer, and what lies beside it. */
 static int hash_tokenizer(const struct cache *c, XXH3_state_t *x)
 {
@@ -107,6 +115,8 @@ static int hash_tokenizer(const struct cache *c, XXH3_state_t *x)
 		rc = hash_beside(c, x, file, "tokenizer_config.json");
 	if (!rc)
 		rc = hash_beside(c, x, file, "chat_template.jinja");
+	if (!rc && is_file(c->o->template))
+		rc = hash_file(c->h, x, c->o->template, 0);
 
 	return rc;
 }
@@ -130,7 +140,10 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 				      chat_train_on[o->train_on],
 				      chat_on_bad[o->on_bad],
 				      chat_on_long[o->on_long],
-				      chat_masks[o->mask] };
+				      chat_masks[o->mask],
+				      chat_turns[o->turns],
+				      o->date,
+				      o->template_kwargs };
 
 	XXH3_64bits_reset(x);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -191,7 +204,7 @@ static int put_counts(struct cache *c, const struct zr_chat_counts *n)
 	if (!rc)
 		rc = zr_documents_count(d, "truncated", n->truncated, &c->err);
 	if (!rc)
-		rc = zr_documents_count(d, "dropped", n->records - n->documents, &c->err);
+		rc = zr_documents_count(d, "dropped", n->records - n->used, &c->err);
 	for (int i = 0; !rc && i < ZR_CHAT_REASONS; i++) {
 		char name[40];
 		snprintf(name, sizeof name, "dropped.%s", zr_chat_reason(i));
@@ -231,6 +244,9 @@ static int write_file(struct cache *c, const char *name)
 		.end = given(o->end),
 		.bos = given(o->bos),
 		.eos = given(o->eos),
+		.date = given(o->date),
+		.template_kwargs = given(o->template_kwargs),
+		.turns = chat_turns[o->turns],
 		.train_on = chat_train_on[o->train_on],
 		.mask = chat_masks[o->mask],
 		.system = given(o->system),

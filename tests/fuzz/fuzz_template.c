@@ -56,7 +56,7 @@ static void check_spans(const struct zr_chat_text *text, int n)
 	for (size_t i = 0; i < text->n; i++) {
 		const struct zr_chat_span *s = &text->span[i];
 		fuzz_check(at <= s->from && s->from < s->to && s->to <= text->text.n);
-		fuzz_check(s->message < (size_t)n && (!i || s[-1].message < s->message));
+		fuzz_check(s->message < (size_t)n && (!i || s[-1].message <= s->message));
 		at = s->to;
 	}
 }
@@ -74,6 +74,34 @@ static void check_prompt(const struct zr_chat_template *t, const struct zr_chat_
 	fuzz_check(asked.text.n <= all->text.n);
 	fuzz_check(!asked.text.n || !memcmp(asked.text.p, all->text.p, asked.text.n));
 	zr_chat_text_free(&asked);
+}
+
+/* By a template of Jinja: whatever it makes of them. */
+static void render_jinja(const struct zr_chat_jinja *j)
+{
+	struct zr_chat_turns turns = { .of = j, .work.most_steps = 1 << 16 };
+	struct zr_chat_message m[N_MESSAGES];
+	struct zr_chat_text text = { 0 };
+	uint8_t state[N_MESSAGES] = { 0 };
+	struct zr_error err = { 0 };
+
+	for (int i = 0; i < N_MESSAGES; i++) {
+		m[i] = messages[i];
+		m[i].json = json_pack("{s:s, s:s#}", "role", m[i].role == 1 ? "user" : "assistant",
+				      "content", m[i].text, (int)m[i].n);
+		state[i] = m[i].role == ZR_CHAT_ASSISTANT ? ZR_TURN_WANTED : ZR_TURN_LEFT;
+	}
+	fuzz_check(!zr_chat_turns_begin(&turns, NULL, &err));
+	while (!err.code && memchr(state, ZR_TURN_WANTED, sizeof state)) {
+		if (zr_chat_turns_next(&turns, m, (size_t)N_MESSAGES, state, &text, &err))
+			fuzz_refused(&err);
+		else
+			check_spans(&text, N_MESSAGES);
+	}
+	for (int i = 0; i < N_MESSAGES; i++)
+		json_decref(m[i].json);
+	zr_chat_text_free(&text);
+	zr_chat_turns_free(&turns);
 }
 
 static void render(const struct zr_chat_template *t)
@@ -113,7 +141,10 @@ static void use(const struct zr_chat_options *o)
 	if (rc) {
 		fuzz_refused(&err);
 	} else {
-		render(&s.template);
+		if (s.has_forms)
+			render(&s.template);
+		else
+			render_jinja(&s.jinja);
 		fuzz_usable++;
 	}
 	zr_chat_setup_free(&s);

@@ -4,7 +4,7 @@
 # `make fuzz` libFuzzer (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a
 # target; FUZZ_TARGETS: only these.
 fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_import %D%/fuzz_index \
-	%D%/fuzz_ini %D%/fuzz_launch \
+	%D%/fuzz_ini %D%/fuzz_jinja %D%/fuzz_launch \
 	%D%/fuzz_manifest %D%/fuzz_meeting %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_tcp %D%/fuzz_template \
 	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
@@ -49,6 +49,11 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_ini_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_ini_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_ini_LDADD = $(fuzz_libs)
+
+%C%_fuzz_jinja_SOURCES = %D%/fuzz_jinja.c
+%C%_fuzz_jinja_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_jinja_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_jinja_LDADD = $(fuzz_chat_libs)
 
 # the launcher's and the agent's sources are part of the target's
 %C%_fuzz_launch_SOURCES = %D%/fuzz_launch.c

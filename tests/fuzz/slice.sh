@@ -24,6 +24,7 @@ slice encode 1000
 slice import 500
 slice index 1000
 slice ini 400
+slice jinja 1500
 slice launch 1000
 slice manifest 2000
 slice meeting 200

@@ -232,13 +232,88 @@ is 'but counted' "$(count 'dropped.no_target')" 1
 like 'nothing at all' "$(run chatml '\n')" '^2 zeroth: there is no conversation to learn from in in.jsonl$'
 is 'leaves nothing behind' "$(ls ./*.tmp* 2>/dev/null)" ''
 
+# ---- templates of Jinja ----
+turn='{{ "<|im_start|>" + m.role + "\n" }}'
+cat >same.jinja <<END
+{% for m in messages %}$turn{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}
+END
+run chatml "$hi" >/dev/null
+wanted=$(data)
+same_jinja() {
+	is "$1" "$(run same.jinja "$2" "${@:3}") $(data)" "0  $wanted"
+}
+same_jinja 'by Jinja: as by forms' "$hi"
+like 'which says so' "$(cat out)" '^tokenized   .*, template of Jinja: 1 of 1 records, '
+same_jinja 'ShareGPT' '{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]}\n'
+same_jinja 'prompt and completion' '{"prompt":"Hi","completion":"Hello"}\n' --train-on completion
+same_jinja 'the last answer' '{"prompt":"Hi","completion":"Hello"}\n' --train-on last
+run chatml "$turns" --mask trl >/dev/null
+wanted=$(data)
+same_jinja 'the line end, too' "$turns" --mask trl
+unlearned='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n'
+run chatml "$unlearned" >/dev/null
+wanted=$(data)
+same_jinja 'an answer that is not learned' "$unlearned"
+run chatml "$hi" --system be --max-length 2000 >/dev/null
+wanted=$(data)
+same_jinja 'a system message' "$hi" --system be
+long='{"messages":[{"role":"user","content":"%0200d"},{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"assistant","content":"c"}]}\n'
+run chatml "$(printf "$long" 0)\n" --max-length 100 >/dev/null
+wanted=$(data)
+same_jinja 'one that is too long loses its oldest turns' "$(printf "$long" 0)\n" --max-length 100
+is 'and is counted' "$(count truncated)" 1
+
+# Thoughts of the last answer alone are written: each answer is learned as where it is last.
+cat >thinks.jinja <<END
+{%- set ns = namespace(last=-1) %}
+{%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}
+{%- for m in messages %}$turn{% if m.reasoning_content and loop.index0 > ns.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}
+{%- for c in m.tool_calls %}<call>{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}
+END
+thoughts='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning":"one"},{"role":"user","content":"c"},{"role":"assistant","content":"d","thinking":"two"}]}\n'
+is 'answers that are written in another way later' "$(run thinks.jinja "$thoughts")" '0 '
+like 'are learned in texts of their own' "$(cat out)" ': 1 of 1 records in 2 texts, '
+thought=$(data)
+is 'as those that end there' "$(run thinks.jinja '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"assistant","content":"d","reasoning_content":"two"}]}\n{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"one"}]}\n' --train-on last) $(data)" "0  $thought"
+is 'each' "$(run thinks.jinja "$thoughts" --turns each) $(data)" "0  $thought"
+like 'whole' "$(run thinks.jinja "$thoughts" --turns whole)" '^2 zeroth: in.jsonl:1: message 2: the template writes it in another way where others follow: turns = auto, or each, '
+like 'with forms' "$(run chatml "$hi" --turns each)" '^2 zeroth: turns each: template chatml writes earlier answers as it writes the last one: '
+tools='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},{"role":"tool","content":"said"},{"role":"assistant","content":"b"}]}\n'
+is 'calls and what tools say' "$(run thinks.jinja "$tools" --train-on last)" '0 '
+is 'forms do not write' "$(run chatml "$tools" | sed 's/ (on_bad.*//')" '2 zeroth: in.jsonl:1: message 2: tool_calls: calls of tools are not written to the text'
+is 'nor does a template that has no word of them' "$(run same.jinja "$tools" | sed 's/ (on_bad.*//')" \
+	'2 zeroth: in.jsonl:1: message 2: tool_calls: the chat template does not write it'
+# by_blocks TEXT: of a template that says itself what is learned
+printf '{%%%% for m in messages %%%%}<s>{%%%% if m.role == "assistant" %%%%}{%%%% generation %%%%}{{ m.content }}!{%%%% endgeneration %%%%}\n{%%%% else %%%%}{{ m.content }}{%%%% endif %%%%}{%%%% endfor %%%%}' | sed 's/%%/%/g' >blocks.jinja
+is 'generation blocks' "$(run blocks.jinja "$turns" --train-on last)" '0 '
+last=$(data)
+run blocks.jinja "$unlearned" >/dev/null
+is 'of answers that are learned' "$(data)" "$last"
+run blocks.jinja "$turns" >/dev/null
+ok 'of all' test "$(data)" != "$last"
+printf '{{ strftime_now("%%%%Y") }}' | sed 's/%%/%/g' >day.jinja
+like 'the day is given' "$(run day.jinja "$hi")" '^2 zeroth: in.jsonl:1: day.jinja:1: the template writes the day on which it is rendered: say which '
+like 'as a day' "$(run day.jinja "$hi" --date 2026-02-29)" '^2 zeroth: date 2026-02-29: there is no such day$'
+like 'what cannot be told' "$(run day.jinja "$hi" --date 2026-02-28)" '^2 zeroth: in.jsonl:1: message 2: the template does not write it behind its own prompt for an answer, '
+like 'a line that it refuses' "$(printf '{{ raise_exception("no " + messages[0].role) }}' >no.jinja; run no.jinja "$hi")" '^2 zeroth: in.jsonl:1: no.jinja:1: the template refuses it: no user '
+printf '{%%%% for m in messages %%%%}{{ m.content }}{%%%% endfor %%%%}{{ x }}{{ bos_token }}' | sed 's/%%/%/g' >x.jinja
+like 'a token that nobody names' "$(run x.jinja "$hi")" '^2 zeroth: the chat template writes bos_token, and tokenizer_config.json names none: give --bos, empty for none$'
+is 'variables' "$(run x.jinja "$hi" --bos '' --template-kwargs '{"x": "!"}' --train-on all)" '0 '
+is 'are written' "$(run x.jinja '{"messages":[{"role":"user","content":"HiHello!"}]}\n' --bos '' --train-on all) $(data)" "0  $(data)"
+like 'of forms' "$(run chatml "$hi" --template-kwargs '{}')" '^2 zeroth: template_kwargs: template chatml takes none$'
+like 'no file' "$(run gone.jinja "$hi")" '^2 zeroth: gone.jinja: cannot read: '
+
 # ---- templates ----
 like 'an unknown name' "$(run jinja "$hi")" '^2 zeroth: template jinja: expected auto, or one of chatml, .*, or none with --user-form'
 like 'a tokenizer without a name' "$("$ZEROTH" tokenize --chat -T '' -t chatml -o chat.tok in.jsonl 2>&1)" '^zeroth: tokenizer: names no file$'
 like 'auto without a configuration' "$(chat in.jsonl)" '^2 zeroth: tokenizer_config.json: has no chat_template: name one of chatml, '
-printf '{"chat_template":"{{ messages }}","eos_token":{"content":"</s>"}}' >tokenizer_config.json
-like 'auto: one that is not known' "$(chat in.jsonl)" \
-	'^2 zeroth: tokenizer_config.json: its chat_template \(hash [0-9a-f]{16}\) is none that is known: name one of chatml, .*, or give --user-form and --assistant-form$'
+printf '{"chat_template":"x\\n{{ messages|pprint }}","eos_token":{"content":"</s>"}}' >tokenizer_config.json
+is 'auto: one that is not in the subset' "$(chat in.jsonl)" \
+	'2 zeroth: tokenizer_config.json: chat_template:2: filter pprint: not in the subset of Jinja that Zeroth has'
 known='{% for m in messages %}{{ m.content }}{% if m.role == '"'assistant'"' %}{{ eos_token }}{% endif %}{% endfor %}'
 run none "$hi" >/dev/null
 wanted=$(data)

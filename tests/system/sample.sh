@@ -161,6 +161,13 @@ $two"
 is '/reset forgets, /quit ends, empty lines are none' \
 	"$(printf 'line 1\r\n/reset\n\nline 1\n/quit\na text\n' | talk)" "$one
 $one"
+cat > talk.jinja <<'END'
+{% for m in messages %}{{ '<|im_start|>' + m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}
+END
+is 'a template of Jinja' "$(printf 'line 1\na text\n' | talk --template talk.jinja)" "$(printf 'line 1\na text\n' | talk)"
 is 'a system message' "$(echo 'line 1' | talk --system 'of a text')" \
 	"$(answer "<|im_start|>system
 of a text<|im_end|>

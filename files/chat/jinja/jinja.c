@@ -38,6 +38,9 @@ int zr_jinja_render(const struct zr_jinja *t, const json_t *variables, int64_t d
 	if (!w->memory)
 		return zr_no_memory(err);
 
+	r.most_steps = ZR_JINJA_STEPS;
+	if (w->most_steps)
+		r.most_steps = w->most_steps;
 	w->memory->most = ZR_JINJA_MEMORY;
 	w->text.n = w->spans.n = 0;
 	w->lost = 0;

@@ -22,7 +22,8 @@
 
 #define ZR_JINJA_TEXT (4u << 20) /* most bytes of a template */
 
-/* Bounds of a rendering; what exceeds one ends it with ZR_EINVAL. */
+/* Bounds of a rendering; what exceeds one ends it with ZR_EINVAL. Steps are those of all values,
+ * statements and, by 64, bytes that are looked at. */
 #define ZR_JINJA_STEPS  (UINT64_C(1) << 26)
 #define ZR_JINJA_DEPTH  200          /* of statements, expressions and calls in one another */
 #define ZR_JINJA_MEMORY (256u << 20) /* bytes that values take */
@@ -54,6 +55,7 @@ struct zr_jinja_work {
 	struct zr_buf spans; /* struct zr_jinja_span each, in order */
 	int lost; /* a generation block wrote to a text that may stand anywhere: not in spans */
 	struct zr_jinja_memory *memory;
+	uint64_t most_steps; /* in place of ZR_JINJA_STEPS; 0: that */
 };
 void zr_jinja_work_free(struct zr_jinja_work *w);
 

@@ -21,11 +21,11 @@ int zj_fail(struct zj_run *r, const char *fmt, ...)
 int zj_spend(struct zj_run *r, uint64_t steps)
 {
 	r->steps += steps;
-	if (r->steps <= ZR_JINJA_STEPS)
+	if (r->steps <= r->most_steps)
 		return 0;
 
 	return zj_fail(r, "the template takes more than %llu steps",
-		       (unsigned long long)ZR_JINJA_STEPS);
+		       (unsigned long long)r->most_steps);
 }
 
 int zj_get(struct zj_run *r, size_t bytes, void *to)

@@ -274,7 +274,7 @@ struct zj_run {
 	struct zr_error *err;
 	struct zj_scope *scope, *root;
 	struct zj_value *global; /* variables by number */
-	uint64_t steps;
+	uint64_t steps, most_steps;
 	int depth, line;
 	int captures; /* outputs that are a value, not what is written */
 	int64_t date;
