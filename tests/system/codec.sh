@@ -9,9 +9,13 @@
 gradients=(-o train.communication_data_type=mxint8) parameters=(-o train.gather_data_type=mxint8)
 codes=("${gradients[@]}" "${parameters[@]}")
 one=(bf16 fp32 none none none stage0 1 keep auto auto 1)
+# wanted NAME OPTION...: sets `want`, the digest of one rank in the first stage
+wanted() {
+	want=$(digest "${one[@]}" "${codes[@]}" "${@:2}")
+	like "$1" "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+}
 plain=$(digest "${one[@]}")
-want=$(digest "${one[@]}" "${codes[@]}")
-like 'a training with codes' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+wanted 'a training with codes'
 ok 'codes of both change what is learned' test "$want" != "$plain" -a "$(digest "${one[@]}" "${gradients[@]}")" != "$want"
 
 # coded NAME OPTIMIZER GRADIENT PARAMETERS STAGE WORLD ACTIVATION PIECES BUFFERS THREADS OPTION...
@@ -30,13 +34,20 @@ coded 'ranks that read each other, on disk' nvme none nvme stage3 2 keep tiny au
 
 # Where nothing is clipped, units may be updated in the backward.
 free=(-o train.gradient_clipping=0 -o zero.update_in_backward)
-want=$(digest "${one[@]}" "${codes[@]}" "${free[@]}"=no)
+wanted 'without clipping' "${free[@]}"=no
 coded 'updates in the backward' none none none stage3 2 keep auto auto 1 "${tcp[@]}" "${free[@]}"=yes
 
-# Whole matrices, and what goes on elsewhere: 2 steps of one rank, the third one of three.
-muon=("${codes[@]}" -o optimizer.plugin=muon -o optimizer.lr=0.01)
-want=$(digest "${one[@]}" "${muon[@]}")
-is 'I1 matrices that ranks own: same bits' "$(digest bf16 fp32 none none none stage3 3 keep auto auto 1 "${tcp[@]}" "${muon[@]}")" "$want"
+# Whole matrices; ranks that share sequences.
+muon=(-o 'optimizer.m.match=h.*.attn.*.weight' -o optimizer.m.plugin=muon)
+wanted 'with matrices' "${muon[@]}"
+coded 'matrices that ranks own' none none none stage3 3 keep auto auto 1 "${tcp[@]}" "${muon[@]}"
+coded 'matrices on disk' nvme none none stage1 2 keep tiny auto 1 "${tcp[@]}" "${muon[@]}"
+codes=("${parameters[@]}")
+wanted 'parameters alone, in slices' -o train.slices=4
+coded 'ranks that share sequences' none none none stage3 6 keep auto auto 1 "${tcp[@]}" -o train.slices=4 -o train.sequence_ranks=2
+codes=("${gradients[@]}" "${parameters[@]}")
+
+# What goes on elsewhere: 2 steps of one rank, the third one of three.
 small=(train "$ZR_SRCDIR/tests/lib/matrix.ini" "${data[@]}" -o precision.plugin=bf16 -o train.train_batch_size=6 -o train.eval_every=0
 	"${codes[@]}" -o run.dir="$scratch/on")
 digest_of() { timeout 100 "$ZEROTH" "${small[@]}" "$@" 2>&1 | tail -n 1; }

@@ -384,6 +384,28 @@ static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
 	}
 }
 
+/* Also where ranks send codes, and where they read each other's. */
+static void I2_codes_are_as_many_bytes_as_planned(void **unused)
+{
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage2",
+					      "zero.plugin=stage3", "zero.plugin=hpz",
+					      "zero.plugin=mics" };
+	(void)unused;
+	for (int i = 0; i < 10; i += sanitized() ? 3 : 1) {
+		const char *const extra[] = { stages[i % 5],
+					      "train.steps=8",
+					      "train.gradient_accumulation_steps=2",
+					      "precision.plugin=bf16",
+					      "train.communication_data_type=mxint8",
+					      "train.gather_data_type=mxint8",
+					      i < 5 ? NULL : "boot.ranks_per_node=1",
+					      NULL };
+		train_two(extra);
+		ledger_equals_plan(8);
+		received_equals_plan();
+	}
+}
+
 /* The counter itself must see allocations of plugins and libraries. */
 static void the_counter_counts(void **unused)
 {
@@ -498,6 +520,7 @@ int main(void)
 		/* before there are threads to fork */
 		cmocka_unit_test(I3_no_allocation_with_two_ranks),
 		cmocka_unit_test(I2_the_plan_is_the_allocation_with_two_ranks),
+		cmocka_unit_test(I2_codes_are_as_many_bytes_as_planned),
 		/* first: the peak is that of the process */
 		cmocka_unit_test(I2_the_plan_is_the_allocation),
 		cmocka_unit_test(I3_no_allocation_after_the_first_step),

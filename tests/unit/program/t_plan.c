@@ -90,12 +90,13 @@ struct a_case {
 	int narrow, local; /* 16 bits on the wire; micro-batches summed on each rank */
 	/* the device has a memory of its own: gathers copy into it, where they could be views */
 	int copies;
+	int codes; /* gradients and parameters are sent as MXINT8 */
 };
 
 static struct zr_setup *open_case(const struct a_case *c)
 {
 	char text[4][48];
-	const char *o[19] = { text[0], text[1], text[2], text[3] };
+	const char *o[20] = { text[0], text[1], text[2], text[3] };
 	int n = 4;
 	snprintf(text[0], sizeof *text, "zero.plugin=%s", stage_name[c->stage]);
 	snprintf(text[1], sizeof *text, "precision.plugin=%s", c->size == 4 ? "fp32" : "bf16");
@@ -106,6 +107,10 @@ static struct zr_setup *open_case(const struct a_case *c)
 				    "zero.allgather_bucket_size=1e9";
 	o[n++] = c->narrow ? "train.communication_data_type=bf16" :
 			     "train.communication_data_type=auto";
+	if (c->codes) {
+		o[n - 1] = "train.communication_data_type=mxint8";
+		o[n++] = "train.gather_data_type=mxint8";
+	}
 	o[n++] = c->local ? "train.reduction=local" : "train.reduction=slots";
 	if (c->copies) {
 		o[n++] = cards_option();
@@ -312,7 +317,8 @@ static void all_cases(void (*check)(const struct a_case *, const struct zr_setup
 					    i & 32 ? 1 : 3,
 					    i / 64 == 1,
 					    i / 64 == 2,
-					    i / 64 == 0 && i & 8 };
+					    i / 64 == 0 && i & 8,
+					    0 };
 			struct zr_setup *s = open_case(&c);
 			check(&c, s);
 			plan_close(s);
@@ -331,12 +337,51 @@ static void bytes_received_follow_the_formulas(void **unused)
 	all_cases(check_received);
 }
 
+/* Bytes of so many elements, whole blocks, as codes. */
+static uint64_t as_codes(uint64_t elements)
+{
+	return elements / 2048 * 2112;
+}
+
+/* Ranks that read each other's memory have codes of gradients alone: they copy values. */
+static void check_coded(const struct a_case *c, const struct zr_setup *s)
+{
+	const int reads = c->node == c->world;
+	struct a_case elements = *c;
+	elements.size = 1;
+	uint64_t reduce = as_codes(sum(others, c->world, 1));
+	uint64_t apart = state_split(c) < c->world ? sum(others, c->world, 4) : 0;
+	uint64_t gather = reads ? gathered(c, 1) : as_codes(gathered(&elements, 1));
+	uint64_t publish = reads ? published(c) : as_codes(published(&elements));
+
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_MICRO]), reduce + gather);
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]),
+			 reduce + apart + gather);
+	assert_int_equal(program_bytes(&s->programs.recorded[ZR_PROG_UPDATE]), publish);
+}
+
+static void codes_are_33_bytes_for_each_32_elements(void **unused)
+{
+	static const int worlds[] = { 1, 2, 4, 6 };
+	(void)unused;
+	for (int stage = 0; stage < STAGES; stage++)
+		for (int i = 0; i < 4 * 2 * 2; i += sanitized() ? 3 : 1) {
+			const int world = worlds[i & 3];
+			const int node = i & 4 ? world : 1 + (world > 2);
+			struct a_case c = { stage, world, node, 2, i & 8 ? TINY : HUGE_,
+					    3,     0,     0,    0, 1 };
+			struct zr_setup *s = open_case(&c);
+			check_coded(&c, s);
+			plan_close(s);
+		}
+}
+
 /* What does not depend on stage, ranks or lists. */
 static void the_rest_is_the_same_for_all_stages(void **unused)
 {
 	(void)unused;
-	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0, 0 },
-		      c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0, 0 };
+	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0, 0, 0 },
+		      c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0, 0, 0 };
 	struct zr_setup *a = open_case(&one), *b = open_case(&c);
 	assert_int_equal(a->plan.region[ZR_R_ACT].bytes, b->plan.region[ZR_R_ACT].bytes);
 	assert_int_equal(a->plan.region[ZR_R_WORK].bytes, b->plan.region[ZR_R_WORK].bytes);
@@ -431,7 +476,7 @@ static void print_held(int stage, int N)
 	const double ours[] = { 16, 2 + 14.0 / N, 2 + 14.0 / N, 16.0 / N, 2.0 / 2 + 16.0 / N };
 	static const char *const why[] = { "the same", "-2+2/N: folded at home", "the same",
 					   "the same", "+2/N: home copy beside the node's" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0, 0 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0, 0, 0 };
 	struct zr_setup *s = open_case(&c);
 	const struct zr_region *r = s->plan.region;
 	double held = (double)(r[ZR_R_PARAM].bytes + r[ZR_R_MASTER].bytes + r[ZR_R_GRAD].bytes +
@@ -453,7 +498,7 @@ static void print_received(int stage, int N)
 					   "reduce, publish",
 					   "reduce, gather twice; wte thrice (tied), ln_f once",
 					   "reduce, publish; gathers inside the node apart" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0, 1 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0, 1, 0 };
 	struct zr_setup *s = open_case(&c);
 	double scale = (double)N / (N - 1) / ((double)s->facts.layout.blocks * ZR_BLOCK * 4), step;
 	step = (double)(program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]) +
@@ -540,6 +585,7 @@ int main(void)
 		cmocka_unit_test(the_model_has_every_case_of_padding),
 		cmocka_unit_test(I2_bytes_held_follow_the_formulas),
 		cmocka_unit_test(bytes_received_follow_the_formulas),
+		cmocka_unit_test(codes_are_33_bytes_for_each_32_elements),
 		cmocka_unit_test(the_rest_is_the_same_for_all_stages),
 		cmocka_unit_test(small_units_stay_whole),
 		cmocka_unit_test(masters_are_split_where_that_is_free),
