@@ -66,9 +66,10 @@ static const struct zr_opt train[] = {
 		    "of communication_data_type, half the bytes of bf16. A training then computes "
 		    "with weights that are rounded so after each update, whoever holds them, in "
 		    "every stage and on one rank, too; masters are as exact as before, and "
-		    "exports, `zeroth eval` and `zeroth sample` read them. Frozen tensors stay as they are (see [model] store). "
-		    "Needs [precision] plugin = bf16 with masters in fp32. For networks that are "
-		    "slower than the computing: `zeroth plan` says which."),
+		    "exports, `zeroth eval` and `zeroth sample` read them. Frozen tensors stay as "
+		    "they are (see [model] store). Needs [precision] plugin = bf16 with masters "
+		    "in fp32. For networks that are slower than the computing: `zeroth plan` says "
+		    "which."),
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
 		    "slots: the owner of a block adds every micro-batch's gradient in slot order, "
 		    "so that bits do not depend on the number of ranks; local: each rank sums its "
