@@ -262,6 +262,7 @@ static int encode_jinja(struct zr_chat_encoder *e, const struct zr_chat_message 
 	int rc = zr_chat_turns_next(&e->turns, m, n, state, &e->text, err);
 	if (rc) {
 		e->reason = ZR_CHAT_ORDER;
+		e->state.n = 0; /* what is left of the conversation goes, too */
 		return rc;
 	}
 

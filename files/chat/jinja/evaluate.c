@@ -67,22 +67,52 @@ static int slice(struct zj_run *r, const struct zj_node *n, struct zj_value *out
 	return zj_slice(r, &of, &from, &to, &step, out);
 }
 
+/* The values of a list, each an argument. */
+static int spread(struct zj_run *r, const struct zj_value *v, struct zj_arguments *to)
+{
+	struct zj_list *l;
+	int rc = zj_iterate(r, v, &l);
+	if (rc)
+		return rc;
+
+	if (l->n > ZJ_ARGUMENTS - to->n)
+		return zj_fail(r, "a call with more than %d arguments", ZJ_ARGUMENTS);
+	for (size_t i = 0; i < l->n; i++)
+		to->v[to->n++] = l->v[i];
+
+	return 0;
+}
+
+static int take_argument(struct zj_run *r, const struct zj_node *n, struct zj_arguments *to)
+{
+	const int is_plain = n->kind != ZJ_KEYWORD && n->kind != ZJ_SPREAD;
+	struct zj_value v;
+	int rc = zj_evaluate(r, is_plain ? n : n->a, &v);
+	if (rc)
+		return rc;
+	if (n->kind == ZJ_SPREAD)
+		return spread(r, &v, to);
+
+	if (n->kind == ZJ_KEYWORD) {
+		to->keyword[to->n_keywords].name = n->text;
+		to->keyword[to->n_keywords++].v = v;
+		return 0;
+	}
+
+	if (to->n == ZJ_ARGUMENTS)
+		return zj_fail(r, "a call with more than %d arguments", ZJ_ARGUMENTS);
+
+	to->v[to->n++] = v;
+	return 0;
+}
+
 static int arguments(struct zj_run *r, const struct zj_node *kids, struct zj_arguments *to)
 {
 	int rc = 0;
 
 	to->n = to->n_keywords = 0;
-	for (; !rc && kids; kids = kids->next) {
-		const int is_keyword = kids->kind == ZJ_KEYWORD;
-		struct zj_value v;
-		rc = zj_evaluate(r, is_keyword ? kids->a : kids, &v);
-		if (is_keyword) {
-			to->keyword[to->n_keywords].name = kids->text;
-			to->keyword[to->n_keywords++].v = v;
-		} else {
-			to->v[to->n++] = v;
-		}
-	}
+	for (; !rc && kids; kids = kids->next)
+		rc = take_argument(r, kids, to);
 
 	return rc;
 }

@@ -170,9 +170,16 @@ static struct zj_node *argument(struct zj_parser *ps)
 	const struct zj_text *name;
 	struct zj_node *n = NULL;
 
-	if (sign(ps, "*") || sign(ps, "**")) {
-		zj_refuse(ps, ZR_ENOTSUP, "arguments that are spread out by *: not in the subset");
+	if (sign(ps, "**")) {
+		zj_refuse(ps, ZR_ENOTSUP, "arguments that are spread out by **: not in the subset");
 		return NULL;
+	}
+
+	if (take_sign(ps, "*")) {
+		n = zj_node(ps, ZJ_SPREAD);
+		if (n)
+			n->a = zj_expression(ps);
+		return zj_whole(ps, n);
 	}
 
 	/* a name and = before a value: one token ahead is enough */
@@ -244,6 +251,8 @@ static void check_arguments(struct zj_parser *ps, const char *kind, const struct
 		most++;
 	for (; kids; kids = kids->next, n++) {
 		int is = kids->kind != ZJ_KEYWORD;
+		if (kids->kind == ZJ_SPREAD) /* how many is known when it runs */
+			return;
 		for (int i = 0; i < most && !is; i++)
 			is = strlen(f->parameter[i]) == kids->text->n &&
 			     !memcmp(f->parameter[i], kids->text->p, kids->text->n);

@@ -101,6 +101,30 @@ FILTER(filter_capitalize)
 	return change_letters(r, of, ZJ_CAPITAL, out);
 }
 
+/* The first letter of each word is large; a word ends at white space, - ( { [ and <. */
+FILTER(filter_title)
+{
+	struct zj_value text;
+	char *p;
+	int rc = change_letters(r, of, ZJ_LOWER, &text);
+
+	(void)arg;
+	if (!rc && !text.text->is_ascii)
+		return zj_fail(r, "filter title: of letters that are not ASCII: not in the subset");
+	if (!rc)
+		rc = zj_get(r, text.text->n + 1, &p);
+	if (rc)
+		return rc;
+
+	for (size_t i = 0; i < text.text->n; i++) {
+		const char before = i ? p[i - 1] : ' ', c = text.text->p[i];
+		const int begins = zj_is_space((unsigned char)before) || strchr("-({[<", before);
+		p[i] = begins && c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
+	}
+
+	return zj_borrow(r, p, text.text->n, out);
+}
+
 FILTER(filter_replace)
 {
 	struct zj_value text, old, with;
@@ -556,6 +580,8 @@ static int filter_map(struct zj_run *r, const struct zj_value *of, const struct 
 		f = zj_find_filter(given->v[0].text->p, given->v[0].text->n);
 	if (!f && (given->n || !keyword(given, "attribute")))
 		return no_name(r, "map");
+	if (!zj_is_true(of)) /* None and False, too */
+		return zj_list(r, ZJ_A_STREAM, 0, out);
 
 	int rc = zj_iterate(r, of, &l);
 	if (!rc)
@@ -611,6 +637,9 @@ static int choose(struct zj_run *r, const struct choice *c, const struct zj_valu
 		if (!test)
 			return no_name(r, c->name);
 	}
+
+	if (!zj_is_true(of)) /* None and False, too */
+		return zj_list(r, ZJ_A_STREAM, 0, out);
 
 	int rc = zj_iterate(r, of, &l);
 	if (!rc)
@@ -697,6 +726,7 @@ static const struct zj_function filters[] = {
 	  .fn = filter_sort,
 	  .parameter = { "reverse", "case_sensitive", "attribute" } },
 	{ .name = "string", .fn = filter_string },
+	{ .name = "title", .fn = filter_title },
 	{ .name = "tojson",
 	  .fn = filter_tojson,
 	  .parameter = { "ensure_ascii", "indent", "separators", "sort_keys" } },

@@ -179,6 +179,7 @@ enum zj_node_kind {
 	ZJ_LIST_OF,   /* kids */
 	ZJ_TUPLE_OF,
 	ZJ_DICT_OF, /* kids: key, value, key, ... */
+	ZJ_SPREAD,  /* *a, of a call */
 	ZJ_KEYWORD, /* text=a, of a call */
 	/* statements */
 	ZJ_WRITE_TEXT, /* value */
