@@ -528,6 +528,44 @@ int zeroth_numbers(struct zeroth *e, int rank, float **x)
 	return n;
 }
 
+/* The text that the caller frees; NULL: there is no memory. */
+static char *write_config(const struct zr_config *cfg)
+{
+	char *text = NULL;
+	size_t n;
+
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return NULL;
+
+	int failed = zr_config_write_ini(cfg, out, 0);
+	failed |= fclose(out);
+	if (!failed)
+		return text;
+
+	free(text);
+	return NULL;
+}
+
+int zeroth_config(struct zeroth *e, const char **text)
+{
+	int rc = engine_enter(e, "zeroth_config");
+	if (!rc)
+		rc = engine_given(e, text != NULL, "zeroth_config: text");
+	if (rc)
+		return rc;
+	if (!e->open)
+		return engine_fail(e, ZR_ESTATE, "zeroth_config comes after zeroth_open");
+
+	if (!e->whole)
+		e->whole = write_config(e->rank->t.cfg);
+	if (!e->whole)
+		return engine_fail(e, ZR_ENOMEM, "out of memory");
+
+	*text = e->whole;
+	return 0;
+}
+
 int zeroth_sum(struct zeroth *e, double *const *x, int64_t n)
 {
 	int rc = ready(e, "zeroth_sum");

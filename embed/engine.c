@@ -377,6 +377,7 @@ void zeroth_close(struct zeroth *e)
 	free(e->entry);
 	free(e->path);
 	free(e->text);
+	free(e->whole);
 	pthread_cond_destroy(&e->answered);
 	pthread_cond_destroy(&e->asked);
 	pthread_mutex_destroy(&e->log_lock);

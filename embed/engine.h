@@ -77,6 +77,7 @@ struct rank {
 
 struct zeroth {
 	char *path, *text; /* of the configuration; at most one */
+	char *whole;       /* all of it, once somebody asked */
 	int text_fd;       /* of the text, -1: none */
 	char **option;     /* [n_options] */
 	int n_options;

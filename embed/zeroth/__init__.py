@@ -108,7 +108,7 @@ def _load():
         "digest": [ctypes.POINTER(_U64), ctypes.POINTER(_U64)],
         "begin": [ctypes.c_int, ctypes.c_int], "take": [ctypes.c_int, ctypes.POINTER(_Call)],
         "give": [ctypes.c_int, ctypes.c_int], "change": [_VALUES, _AT],
-        "numbers": [ctypes.c_int, ctypes.POINTER(_AT)],
+        "config": [ctypes.POINTER(_TEXT)], "numbers": [ctypes.c_int, ctypes.POINTER(_AT)],
         "sum": [ctypes.POINTER(ctypes.POINTER(_F64)), _I64],
     }
     for call, arguments in takes.items():
@@ -380,6 +380,18 @@ class Engine:
         m = ctypes.POINTER(_Metric)()
         n = self._call("metrics", ctypes.byref(m))
         return {m[i].name.decode(): m[i].value for i in range(n)}
+
+    def config(self):
+        """The whole configuration, with "auto" resolved: a dict of texts by "section.key"."""
+        text, out, section = _TEXT(), {}, ""
+        self._call("config", ctypes.byref(text))
+        for line in text.value.decode().splitlines():
+            if line.startswith("["):
+                section = line[1:].partition("]")[0]
+            elif " =" in line:
+                key, _, value = line.partition(" =")
+                out[section + "." + key] = value.strip()
+        return out
 
     def digest(self):
         """The two numbers in the last line of `zeroth train`, as texts."""

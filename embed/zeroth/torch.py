@@ -20,6 +20,7 @@ order. Later batches follow that order, or are refused by the name of the module
 import contextlib
 import ctypes
 import fnmatch
+import functools
 import hashlib
 import os
 import threading
@@ -28,6 +29,7 @@ import zlib
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.checkpoint import checkpoint
 
 from . import Error
 from .outside import BACKWARD, DONE, FORWARD, LOSS, Outside
@@ -113,52 +115,69 @@ def _direct(module):
     return [p for p in module._parameters.values() if p is not None and p.numel()]
 
 
-def _find_units(model, patterns):
-    """Lists of (name, module, parameters), which are gathered together: of modules whose names fit
-    a pattern, of children of lists and sequences, else of the outermost module with parameters of
-    its own. The module is None where the unit is not all of it."""
-    names = {m: n for n, m in model.named_modules()}
-    named = [m for m, n in names.items() if n and any(fnmatch.fnmatchcase(n, p) for p in patterns)]
-    for p in patterns:
-        if not any(fnmatch.fnmatchcase(n, p) for n in names.values() if n):
-            raise ValueError("units: no module has a name like {}; their names are like {}".format(
-                p, ", ".join([n for n in names.values() if n][:3]) or "(there are none)"))
-    taken, units = set(), []
+def _fits(name, pattern):
+    """Whether a name fits a pattern, part by part: h.* fits h.0, not h.0.mlp."""
+    a, b = name.split("."), pattern.split(".")
+    return len(a) == len(b) and all(map(fnmatch.fnmatchcase, a, b))
 
-    def take(name, module, parameters):
-        new = []
-        for p in parameters:
-            if id(p) not in taken:
-                taken.add(id(p))
-                new.append(p)
-        if new or module is not None:
-            units.append((name or "(model)", module, new))
 
-    def whole(module):
-        for m in module.modules():
-            if m is module or not any(m in n.modules() for n in named if n is not module
-                                      and n in set(module.modules())):
-                yield from _direct(m)
+def _is_plain(module):
+    """A list of modules of which none has modules inside: it is one item of the list around it."""
+    return all(not any(m.children()) for m in module.children())
 
-    def walk(module, is_item):
-        name, is_list = names[module], isinstance(module, _CONTAINERS)
-        inside = [m for m in module.modules() if m is not module]
-        if module in named or (is_item and not is_list and not any(m in named for m in inside)):
-            take(name, module, whole(module))
-            for m in inside:
-                if m in named:
-                    take(names[m], m, whole(m))
-            return
-        nested = any(isinstance(m, _CONTAINERS) or m in named for m in inside)
-        if _direct(module) and not nested:
-            return take(name, module, whole(module))
-        if _direct(module):
-            take(name, None, _direct(module))
+
+class _Rule:
+    """Finds units: lists of (name, module, parameters) that are gathered together. They are modules
+    whose names fit a pattern, the items of lists and sequences, and else the outermost modules with
+    parameters of their own. The module is None where only its own parameters are the unit."""
+
+    def __init__(self, model, patterns):
+        self.names = {m: n for n, m in model.named_modules()}
+        self.named, self.units, self.items, self._taken = set(), [], [], set()
+        known = [n for n in self.names.values() if n]
+        for p in patterns:
+            fitting = [m for m, n in self.names.items() if n and _fits(n, p)]
+            if not fitting:
+                raise ValueError("units: no module has a name like {}; their names are like {}"
+                                 .format(p, ", ".join(known[:3]) or "(there are none)"))
+            self.named.update(fitting)
+        self._walk(model, False)
+
+    def _take(self, module, whole):
+        parameters = self._below(module) if whole else _direct(module)
+        new = [p for p in parameters if id(p) not in self._taken]
+        self._taken.update(id(p) for p in new)
+        if new or (whole and any(True for _ in module.parameters())):
+            self.units.append((self.names[module] or "(model)", module if whole else None, new))
+
+    def _below(self, module):
+        """Parameters of a module, but for those of named modules inside."""
+        yield from _direct(module)
         for m in module.children():
-            walk(m, is_list)
+            if m not in self.named:
+                yield from self._below(m)
 
-    walk(model, False)
-    return [u for u in units if u[2] or any(True for _ in u[1].parameters())]
+    def _has_inside(self, module, what):
+        return any(what(m) for m in module.modules() if m is not module)
+
+    def _walk(self, module, is_item):
+        is_list = isinstance(module, _CONTAINERS)
+        has_named = self._has_inside(module, lambda m: m in self.named)
+        has_lists = self._has_inside(module, lambda m: isinstance(m, _CONTAINERS))
+        is_block = is_item and not has_named and (not is_list or _is_plain(module))
+        if module in self.named or is_block:
+            self._take(module, True)
+            self.items.append(module)
+            for m in module.modules():
+                if m is not module and m in self.named:
+                    self._take(m, True)
+            return
+        if _direct(module) and not has_named and not has_lists:
+            return self._take(module, True)
+        if _direct(module):
+            self._take(module, False)
+        for m in module.children():
+            self._walk(m, is_list)
 
 
 class _Tensor:
@@ -270,7 +289,8 @@ class Engine:
             raise Error(_INVALID, "the module has no parameters to train")
         self._tensors = list(found.values())
         self._of = found
-        self._units = _find_units(self.module, self._patterns)
+        rule = _Rule(self.module, self._patterns)
+        self._units, self._items = rule.units, rule.items
 
     def _start(self, args, kwargs):
         """From the first batch to an engine that is open."""
@@ -342,6 +362,7 @@ class Engine:
         frozen = self._engine.frozen()
         self._rank = self._engine.rank + self._here
         self.dtype = _DTYPES[self._engine.dtype]
+        self._settings = self._shared.once(self._here, self._engine.config)
         for t in self._tensors:
             t.trained = not frozen[t.name]
             if not t.trained:
@@ -352,7 +373,27 @@ class Engine:
             if module is not None:
                 self._hooks.append(module.register_forward_pre_hook(self._enters(module)))
                 self._hooks.append(module.register_forward_hook(self._leaves))
+        self._recompute()
         self._names = {m: n or "(model)" for n, m in self.module.named_modules()}
+
+    def _recompute(self):
+        """What [activation] asks for: activations are PyTorch's, so it is done by checkpoint()."""
+        plugin = self._settings["activation.plugin"]
+        if plugin == "keep":
+            return
+        if plugin != "recompute":
+            raise Error(_INVALID, "[activation] plugin = {}: activations are PyTorch's here: keep, or "
+                                  "recompute".format(plugin))
+        for key, only in (("every", "1"), ("max_bytes", "0"), ("outputs", "keep")):
+            value = self._settings.get("activation." + key, only)
+            if value != only:
+                raise Error(_INVALID, "[activation] {} = {}: modules of PyTorch are computed again "
+                                      "one by one: {}".format(key, value, only))
+        if not self._items:
+            raise Error(_INVALID, "[activation] plugin = recompute: the module has no blocks, which "
+                                  "are items of a list or named by units=[...]")
+        for module in self._items:
+            module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
 
     def _ready(self, what):
         if self._state == "new":
@@ -536,13 +577,13 @@ class Engine:
 
     @contextlib.contextmanager
     def _drawing(self):
-        """Dropout and the like draw by the seed, the step and the micro-batch of the step: the same
+        """Dropout and the like draw by [train] seed, the step and the micro-batch of the step: the same
         after a resume, and on any number of processes. Threads share one generator, and do not."""
         if self._shared.n > 1 or not self._training:
             yield
             return
         slot = self._micro * self._engine.ranks + self._rank
-        words = (torch.initial_seed(), self._engine.step, slot)
+        words = (self._settings["train.seed"], self._engine.step, slot)
         seed = int.from_bytes(hashlib.blake2b(repr(words).encode(), digest_size=8).digest(), "big")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
@@ -600,18 +641,25 @@ class Engine:
 
     def _again(self, module):
         """A module computes again in the backward pass, as checkpoint() lets it."""
-        found = [e.number for e in self._layers if e.module is module]
         at = self._open.number if self._open is not None else len(self._layers)
-        below = [n for n in found if n <= at]
-        if below:
-            self._reach(max(below))
+        below = [e.number for e in self._layers if e.module is module and e.number <= at]
+        if not below:
+            return
+        for layer in self._layers[max(below) + 1:at]:
+            if any(t.trained and t.low == layer.number for t in layer.tensors):
+                raise Error(_INVALID, "{} is computed again in the backward pass before {} is; where "
+                                      "a checkpoint() spans several units make them one: "
+                                      "initialize(..., units=[...])".format(
+                                          self._names[module], layer.name))
+        self._reach(max(below))
 
     def _takes(self, t):
         def hook(p):
             if self._state != "backward":
                 raise Error(_STATE, "a gradient of {} came outside of engine.backward(loss)".format(
                     t.name))
-            self._reach(t.low)
+            if self._open is None or t not in self._open.tensors:
+                self._reach(t.low)
             k = self._open.tensors.index(t)
             to, gradient = t.view(self._call.dparam[k], torch.float32), p.grad
             if self._stored[k]:
@@ -933,6 +981,9 @@ class Engine:
         was, self._state = self._state, "closed"
         for h in self._hooks:
             h.remove()
+        for module in self._items:
+            if isinstance(module.__dict__.get("forward"), functools.partial):
+                del module.forward
         if was != "new":
             for t in self._tensors:
                 if t.first is None:

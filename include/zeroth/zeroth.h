@@ -345,6 +345,10 @@ ZEROTH_API int zeroth_change(struct zeroth *, zeroth_put_fn *fn, void *arg);
  * between steps. Where they differ between ranks zeroth_save() fails. Returns how many. */
 ZEROTH_API int zeroth_numbers(struct zeroth *, int rank, float **x);
 
+/* The whole configuration as an INI that loads to the same values, with `auto` resolved: *text
+ * points to it until zeroth_close(). Of any engine. */
+ZEROTH_API int zeroth_config(struct zeroth *, const char **text);
+
 /* Sums over all ranks: x[i][0 to n) of the i-th rank of this process, finite numbers, become the
  * sums of those of all ranks, added in the order of ranks. n: 1 to 65536, on all ranks the same.
  * Collective over all processes; of any engine, between steps. */

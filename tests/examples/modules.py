@@ -6,6 +6,8 @@
 """
 import copy
 import os
+import random
+import subprocess
 import sys
 import tempfile
 
@@ -129,13 +131,19 @@ def near(got, want, losses=2e-6, parameters=2e-6, names=None):
         assert apart <= parameters, (name, apart)
 
 
+def split(stage):
+    """A stage that leaves no small unit whole."""
+    splits = stage in ("stage3", "hpz", "mics")
+    return {"plugin": stage, **({"persistence_threshold": 0} if splits else {})}
+
+
 @case
 def stages():
     model = made()
     want, digest = plain(model), None
     for ranks in 1, 2:
-        for stage in "stage0", "stage1", "stage2", "stage3", "hpz":
-            got = trained(model, ranks, zero={"plugin": stage})
+        for stage in "stage0", "stage1", "stage2", "stage3", "hpz", "mics":
+            got = trained(model, ranks, zero=split(stage))
             near(got, want)
             assert digest in (None, got[1]), (ranks, stage, digest, got[1])
             digest = got[1]
@@ -145,15 +153,301 @@ def stages():
 def buffers_and_resume():
     model = made(norm=nn.BatchNorm1d)
     want = plain(model)
-    near(trained(model, zero={"plugin": "stage3"}), want)
+    near(trained(model, zero=split("stage3")), want)
     with tempfile.TemporaryDirectory() as at:
         run = {"dir": os.path.join(at, "run")}
         first = trained(model, last=5, run=run)
-        got = trained(model, 2, first=5, run=run, zero={"plugin": "stage3"})
+        got = trained(model, 2, first=5, run=run, zero=split("stage3"))
         losses = first[0] + got[0]
         near((losses, got[1], got[2]), want, names=[n for n in want[1] if "norm." not in n])
         again = trained(model, first=5, run=run, zero={"plugin": "stage2"})
         near((first[0] + again[0], again[1], again[2]), want)
+
+
+@case
+def tiers():
+    model = made()
+    want = plain(model)
+    with tempfile.TemporaryDirectory() as disk:
+        nvme = {"plugin": "nvme", "path": disk}
+        some = {"offload.optimizer": nvme, "offload.gradient": nvme}
+        digest = trained(model)[1]
+        for ranks, stage, more in ((1, "stage2", some), (2, "stage1", {"offload.optimizer": nvme}),
+                                   (1, "stage3", {**some, "offload.param": nvme}),
+                                   (2, "stage3", {**some, "offload.param": nvme})):
+            got = trained(model, ranks, zero=split(stage), **more)
+            near(got, want)
+            assert got[1] == digest, (ranks, stage)
+
+
+class Again(nn.Module):
+    """A block that computes parts of itself, or all of it, again."""
+
+    def __init__(self, how, wide=16):
+        super().__init__()
+        self.norm, self.one, self.two = nn.LayerNorm(wide), nn.Linear(wide, 32), nn.Linear(32, wide)
+        self.how, self.count = how, 0
+
+    def inner(self, h):
+        self.count += 1
+        return self.two(F.gelu(self.one(h)))
+
+    def forward(self, h):
+        if self.how is None:
+            return self.inner(self.norm(h))
+        return torch.utils.checkpoint.checkpoint(self.inner, self.norm(h), use_reentrant=self.how)
+
+
+@case
+def recomputation():
+    want, digest = plain(made()), None
+    for block, more in ((None, {}), ("all", {}), (None, {"activation": {"plugin": "recompute"}})):
+        model = made()
+        model.checkpoint = block == "all"
+        got = trained(model, 2, zero=split("stage3"), **more)
+        near(got, want)
+        assert digest in (None, got[1])
+        digest = got[1]
+    digest = None
+    for how in None, False, True:
+        model = made()
+        torch.manual_seed(2)
+        model.blocks = nn.ModuleList(Again(how) for _ in range(2))
+        want = plain(model)
+        got = trained(model, 2, zero=split("stage3"))
+        near(got, want)
+        assert digest in (None, got[1]), how
+        digest = got[1]
+    model = made()
+    model.blocks = nn.ModuleList(Again(None) for _ in range(2))
+    engine = zeroth.torch.initialize(model, config(activation={"plugin": "recompute"}),
+                                     example=batch(0, 0))
+    before = model.blocks[1].count
+    engine.backward(engine(*batch(0, 0)))
+    assert model.blocks[1].count == before + 2
+    engine.close()
+    assert "forward" not in model.blocks[1].__dict__
+
+
+def values(model):
+    return {name: x.detach().double().clone() for name, x in model.state_dict().items()}
+
+
+@case
+def values_come_and_go():
+    def go(rank):
+        model = copy.deepcopy(start)
+        engine = zeroth.torch.initialize(model, config(zero=split("stage3")), example=batch(0, 0))
+        first = engine.state_dict()
+        assert all((first[n].double() == x).all() for n, x in values(start).items())
+        assert engine.digest() and torch.isnan(model.pos).all() and model.pos.shape == (LONG, 16)
+        with engine.gathered(model.blocks[1]):
+            assert (model.blocks[1][1].weight == start.blocks[1][1].weight).all()
+            assert torch.isnan(model.head.weight).all()
+            with torch.no_grad():
+                model.blocks[1][1].weight.mul_(2)
+        with engine.gathered([model.pos, model.scale]):
+            model.scale.data.fill_(3)
+        changed = engine.state_dict()
+        assert (changed["blocks.1.1.weight"] == 2 * start.blocks[1][1].weight).all()
+        assert changed["scale"] == 3 and (changed["pos"] == start.pos).all()
+        loss = engine.evaluate([batch(0, 2 * i + rank) for i in range(3)])
+        assert model.training and loss["batches"] == 6
+        model.load_state_dict = None
+        engine.load_state_dict(first)
+        losses = []
+        for micro in range(2):
+            engine.backward(engine(*batch(0, micro * 2 + rank)))
+            losses.append(engine.step())
+        assert [x["outcome"] for x in losses] == ["pending", "applied"]
+        after = engine.state_dict()
+        assert engine.unwrap() is model
+        assert all((after[n] == x).all() for n, x in model.state_dict().items())
+        return loss["loss"], after
+
+    start = made()
+    got = zeroth.torch.run(go, 2)
+    with torch.no_grad():
+        other = copy.deepcopy(start).eval()
+        other.blocks[1][1].weight.mul_(2)
+        other.scale.fill_(3)
+        want = sum(other(*batch(0, slot)).item() for slot in range(6)) / 6
+    assert abs(got[0][0] - want) < 2e-6 and got[0][0] == got[1][0]
+    assert all((x == got[1][1][n]).all() for n, x in got[0][1].items())
+    want = plain(start, 1)[1]
+    assert max((got[0][1][n] - x).abs().max().item() for n, x in want.items()) < 2e-6
+
+
+def refused(function, *words):
+    try:
+        function()
+    except (zeroth.Error, ValueError) as e:
+        assert all(w in str(e) for w in words), (str(e), words)
+        return
+    raise AssertionError("accepted; expected a text with {}".format(words))
+
+
+class Wanders(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.order = [0, 1, 2]
+
+    def forward(self, x):
+        for i in self.order:
+            x = self.blocks[i](x).tanh()
+        return x.sum()
+
+
+@case
+def refusals():
+    def opened(model=None, example=(torch.ones(2, 4),), **more):
+        model = model or Wanders()
+        return model, zeroth.torch.initialize(model, config(**more), example=example)
+
+    for order, words in (([0, 2, 1], ("blocks.2", "had blocks.1")), ([0, 1], ("ended before blocks.2",)),
+                         ([0, 1, 2, 0], ("blocks.0", "had the end"))):
+        model, engine = opened(zero=split("stage3"))
+        model.order = order
+        refused(lambda: engine(torch.ones(2, 4)), *words)
+        refused(lambda: engine(torch.ones(2, 4)), "has ended")
+        engine.close()
+        refused(engine.step, "closed")
+    model, engine = opened()
+    refused(lambda: engine.backward(torch.ones(())), "comes after a forward pass")
+    loss = engine(torch.ones(2, 4))
+    refused(lambda: engine(torch.ones(2, 4)), "engine.backward(loss) is missing")
+    refused(engine.save, "engine.backward(loss) is missing")
+    refused(lambda: engine.backward(loss.detach()), "requires_grad=False")
+    engine.backward(loss)
+    refused(lambda: engine.resume("x"), "before the first micro-batch")
+    refused(lambda: engine.load_state_dict({}), "missing blocks.0.bias")
+    model, engine = opened()
+    loss = engine(torch.ones(2, 4))
+    refused(lambda: loss.backward(), "engine.backward(loss)")
+    refused(lambda: zeroth.torch.initialize(Wanders(), config()).save(), "initialize(..., example")
+    refused(lambda: zeroth.torch.initialize(Wanders(), units="block.*"), "no module has a name like block.*")
+    refused(lambda: zeroth.torch.initialize(nn.GELU()), "no parameters")
+    both = Wanders()
+    both.blocks[1].weight.data = both.blocks[0].weight.data
+    refused(lambda: zeroth.torch.initialize(both), "blocks.0.weight and blocks.1.weight")
+    refused(lambda: opened(activation={"plugin": "recompute", "every": 2}), "every = 2")
+    refused(lambda: opened(train={"steps": 4, "micro_batch_siz": 2}), "micro_batch_siz")
+
+    torch.manual_seed(1)
+    first, models = Wanders(), [Wanders(), Wanders()]
+    refused(lambda: zeroth.torch.run(lambda r: opened(models[r])[1](torch.ones(2, 4)), 2), "the ranks begin "
+            "with different parameters")
+
+    def one_fails(rank):
+        _, engine = opened(copy.deepcopy(first), zero=split("stage3"))
+        for _ in range(2):
+            if rank:
+                raise ValueError("rank 1 has had enough")
+            engine.backward(engine(torch.ones(2, 4)))
+    refused(lambda: zeroth.torch.run(one_fails, 2), "rank 1 has had enough")
+
+
+@case
+def processes():
+    """Ranks that a launcher starts: each a process."""
+    if "RANK" in os.environ:
+        got = train(made(), int(os.environ["RANK"]), 2, zero=split("stage3"))
+        print(got[1])
+        return
+    ports = random.sample(range(20000, 60000), 1)
+    ranks = [subprocess.Popen(
+        [sys.executable, __file__, "processes"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r),
+             "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0])})
+        for r in range(2)]
+    got = [r.communicate()[0].decode() for r in ranks]
+    want = "{}\ngood\n".format(trained(made(), 2, zero=split("stage3"))[1])
+    assert got == [want, want], (got, want)
+
+
+def families(transformers):
+    """Of each: a model, and a micro-batch of it."""
+    def words(step, slot, n=16):
+        g = torch.Generator().manual_seed(step * 100 + slot)
+        return torch.randint(1, 96, (SAMPLES, n), generator=g)
+
+    def text(step, slot):
+        return {"input_ids": words(step, slot), "labels": words(step, slot)}
+
+    def pairs(step, slot):
+        return {"input_ids": words(step, slot), "labels": words(step, slot + 50, 7)}
+
+    def images(step, slot):
+        g = torch.Generator().manual_seed(step * 100 + slot)
+        return {"pixel_values": torch.randn(SAMPLES, 3, 32, 32, generator=g),
+                "labels": torch.randint(0, 5, (SAMPLES,), generator=g)}
+    layers = {"hidden_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "intermediate_size": 128}
+    t = transformers
+    return {
+        "gpt2": (t.GPT2LMHeadModel, t.GPT2Config(
+            n_embd=64, n_layer=2, n_head=4, vocab_size=96, n_positions=32, resid_pdrop=0,
+            embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0), text),
+        "qwen3": (t.Qwen3ForCausalLM, t.Qwen3Config(
+            **layers, **heads, vocab_size=96, num_key_value_heads=2, head_dim=16), text),
+        "mixtral": (t.MixtralForCausalLM, t.MixtralConfig(
+            **layers, **heads, vocab_size=96, num_key_value_heads=2, num_local_experts=4), text),
+        "mamba": (t.MambaForCausalLM, t.MambaConfig(**layers, vocab_size=96, state_size=8), text),
+        "t5": (t.T5ForConditionalGeneration, t.T5Config(
+            d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=96,
+            dropout_rate=0., decoder_start_token_id=0), pairs),
+        "vit": (t.ViTForImageClassification, t.ViTConfig(
+            **layers, **heads, image_size=32, patch_size=8, num_labels=5), images),
+    }
+
+
+def sides(model, data, steps=20):
+    """Losses of PyTorch alone; digests of Zeroth's in several ways, whose losses are near."""
+    kept = copy.deepcopy(model)
+    adam = torch.optim.AdamW(kept.parameters(), lr=1e-3, weight_decay=0.01)
+    want = []
+    for step in range(steps):
+        adam.zero_grad()
+        losses = [kept(**data(step, slot)).loss / 2 for slot in range(2)]
+        for loss in losses:
+            loss.backward()
+        nn.utils.clip_grad_norm_(kept.parameters(), 1.0)
+        adam.step()
+        want.append(sum(loss.item() for loss in losses))
+
+    def go(rank, ranks, **more):
+        how = config(**more)
+        how["train"].update(steps=steps, train_batch_size=2 * SAMPLES)
+        how["optimizer"]["lr"] = 1e-3
+        engine, got = zeroth.torch.initialize(copy.deepcopy(model), how), []
+        for step in range(steps):
+            for micro in range(2 // ranks):
+                engine.backward(engine(**data(step, micro * ranks + rank)).loss)
+                result = engine.step()
+            got.append(result["loss"])
+        assert max(abs(a - b) for a, b in zip(got, want)) < 2e-6, (got, want)
+        out = engine.digest()
+        engine.close()
+        return out
+    with tempfile.TemporaryDirectory() as disk:
+        nvme = {"plugin": "nvme", "path": disk}
+        tiers = {"offload." + part: nvme for part in ("param", "gradient", "optimizer")}
+        return {zeroth.torch.run(lambda r: go(r, ranks, zero=split(stage), **more), ranks)[0]
+                for ranks, stage, more in ((1, "stage0", {}), (2, "stage3", tiers))}
+
+
+@case
+def transformers_models():
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        import transformers
+    except ImportError:
+        return
+    for name, (kind, how, data) in families(transformers).items():
+        torch.manual_seed(1)
+        digests = sides(kind(how).train(), data)
+        assert len(digests) == 1, (name, digests)
 
 
 if __name__ == "__main__":
