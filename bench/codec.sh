@@ -9,8 +9,12 @@
 #   bench/codec.sh curves FILE [STEPS [SEED...]]
 #       validation losses of the GPT of conf/quickstart.ini, in bf16, on a text, one rank: without codes, with those of gradients,
 #       of parameters, of both. Losses are the same on any number of ranks.
+#   bench/codec.sh machines [RATE [ROUNDS]]
+#       seconds of a step of a small GPT in stage 3 on two machines of two ranks, which network namespaces play, whose network
+#       cards send no more than RATE (of tc; default: 100mbit): gradients in fp32, in bf16, as codes; and parameters, too. As
+#       root.
 #
-# ZEROTH is the program under test (default: zeroth in PATH). Needs awk.
+# ZEROTH is the program under test (default: zeroth in PATH). Needs awk; ip, tc and unshare for the last one.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd) zeroth=${ZEROTH:-zeroth}
@@ -60,11 +64,45 @@ curves() {
 	done
 }
 
+# Seconds of the second fastest of the last steps.
+step() { # step OPTION...
+	rm -rf run
+	"$zeroth" launch --hosts "${hosts[0]},${hosts[1]}" -n 2 --through "$PWD/netns" tiny.ini -o model.width=256 -o train.steps=6 \
+		-o train.eval_every=0 -o precision.plugin=bf16 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o run.dir=run \
+		-o boot.address="$net.2" "$@" > log 2>&1 || { cat log >&2; kill $$; }
+	awk -F'"step_seconds":' 'NF > 1 { split($2, v, ","); print v[1] }' run/metrics.jsonl | tail -n 4 | sort -n | sed -n 2p
+}
+
+machines() {
+	local rate=${1:-100mbit} host
+	scratch=$work ZEROTH=$zeroth
+	. "$here/../tests/lib/fixture.sh"
+	. "$here/../tests/lib/hosts.sh"
+	make_hosts 2 || exit 1
+	cd "$work" || exit 1
+	for host in "${hosts[@]}"; do
+		ip netns exec "$host" tc qdisc add dev eth0 root tbf rate "$rate" burst 256kb latency 50ms || exit 1
+	done
+	printf '[device]\nthreads = 1\n' | tiny text 4 4 1
+	cat > netns <<'SH'
+#!/bin/bash
+exec ip netns exec "$1" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$@"
+SH
+	chmod 755 netns
+	for _ in $(seq "${2:-2}"); do
+		printf 'fp32 %.3f  ' "$(step -o train.communication_data_type=fp32)"
+		printf 'bf16 %.3f  ' "$(step -o train.communication_data_type=bf16)"
+		printf 'gradients %.3f  ' "$(step "${gradients[@]}")"
+		printf 'both %.3f\n' "$(step "${gradients[@]}" "${parameters[@]}")"
+	done
+}
+
 case ${1:-} in
+machines) machines "${@:2}" ;;
 networks) networks "${@:2}" ;;
 curves) [ -r "${2:-}" ] && curves "$2" "${3:-600}" "${@:4}" ;;
 *)
-	sed -n '4,14s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,18s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

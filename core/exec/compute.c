@@ -155,44 +155,45 @@ int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 	return cast(s, c, c->i->dtype, (int64_t)n, c->at[ZR_O_CAST_FROM], c->at[ZR_O_CAST_TO]);
 }
 
-/* What of the instruction's blocks is one tensor's: elements [at, at + n) of them. */
-static int recode_tensor(struct zr_session *s, const struct zr_call *c, int64_t at, int64_t n)
+/* Elements [from, to) of the unit, from the instruction's first block on. */
+static int recode_elements(struct zr_session *s, const struct zr_call *c, int64_t from, int64_t to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	const char *from = c->at[ZR_O_ENCODE_FROM] + zr_bytes_of(c->i->from, at);
-	char *to = c->at[ZR_O_ENCODE_TO] + zr_bytes_of(c->i->dtype, at);
+	const int64_t at = from - c->i->block * ZR_BLOCK;
+	const char *source = c->at[ZR_O_ENCODE_FROM] + zr_bytes_of(c->i->from, at);
+	char *target = c->at[ZR_O_ENCODE_TO] + zr_bytes_of(c->i->dtype, at);
 	struct zr_op_cast op = { .size = sizeof op,
-				 .n = n,
-				 .src = zr_array_at(c->i->from, from),
-				 .dst = zr_array_at(c->i->dtype, to) };
+				 .n = to - from,
+				 .src = zr_array_at(c->i->from, source),
+				 .dst = zr_array_at(c->i->dtype, target) };
+	if (from == to)
+		return 0;
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), zr_instr_name[c->i->kind], c->err);
 }
 
-/* Between tensors is padding, which is no part of any code. */
-static int recode(struct zr_session *s, const struct zr_call *c)
+/* Padding between tensors is no part of any code; those without are recoded in one call. */
+int zr_begin_recode(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_layout *l = &s->facts->layout;
 	const struct zr_unit_place *u = &l->unit[c->i->unit];
 	const int64_t lo = c->i->block * ZR_BLOCK, hi = lo + c->i->blocks * ZR_BLOCK;
+	int64_t begin = lo, end = lo;
 	int rc = 0;
 
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;
-		if (zr_intersect(lo, hi, &from, &to))
-			rc = recode_tensor(s, c, from - lo, to - from);
+		if (!zr_intersect(lo, hi, &from, &to))
+			continue;
+		if (from != end) {
+			rc = recode_elements(s, c, begin, end);
+			begin = from;
+		}
+		end = to;
 	}
-	return rc;
-}
-
-int zr_begin_encode(struct zr_session *s, const struct zr_call *c)
-{
-	return recode(s, c);
-}
-
-int zr_begin_decode(struct zr_session *s, const struct zr_call *c)
-{
-	return recode(s, c);
+	if (rc)
+		return rc;
+	return recode_elements(s, c, begin, end);
 }
 
 /* How often a tree of gradients goes on from one micro-batch to the next, and where this one is. */
