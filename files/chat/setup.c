@@ -123,7 +123,8 @@ static int find_jinja(struct setup *u, struct jinja_text *to)
 	if (!to->text)
 		to->text = named(v, "default");
 	to->with_tools = named(v, "tool_use");
-	to->n = to->text ? strlen(to->text) : 0;
+	if (to->text)
+		to->n = strlen(to->text);
 	return 0;
 }
 
@@ -136,7 +137,10 @@ static int read_jinja(struct setup *u, const char *path, struct jinja_text *to)
 
 	to->text = u->s->owned[0];
 	to->path = strdup(path);
-	return to->path ? 0 : zr_no_memory(u->err);
+	if (to->path)
+		return 0;
+
+	return zr_no_memory(u->err);
 }
 
 /* A token of the configuration: a text, or an object with one. */

@@ -133,6 +133,7 @@ static int call(struct zj_run *r, const struct zj_node *n, struct zj_value *out)
 
 static int filter_or_test(struct zj_run *r, const struct zj_node *n, struct zj_value *out)
 {
+	static const char *const kinds[] = { "filter", "test" };
 	struct zj_arguments given;
 	struct zj_value of;
 	int rc = zj_evaluate(r, n->a, &of);
@@ -142,7 +143,7 @@ static int filter_or_test(struct zj_run *r, const struct zj_node *n, struct zj_v
 		return rc;
 
 	r->line = n->line;
-	rc = zj_apply(r, n->kind == ZJ_FILTER ? "filter" : "test", n->function, &of, &given, out);
+	rc = zj_apply(r, kinds[n->kind == ZJ_TEST], n->function, &of, &given, out);
 	if (!rc && n->kind == ZJ_TEST && n->op == ZJ_NOT)
 		out->i = !out->i;
 

@@ -117,9 +117,12 @@ FILTER(filter_title)
 		return rc;
 
 	for (size_t i = 0; i < text.text->n; i++) {
-		const char before = i ? p[i - 1] : ' ', c = text.text->p[i];
-		const int begins = zj_is_space((unsigned char)before) || strchr("-({[<", before);
-		p[i] = begins && c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
+		const char c = text.text->p[i];
+		const int begins = !i || zj_is_space((unsigned char)p[i - 1]) ||
+				   strchr("-({[<", p[i - 1]);
+		p[i] = c;
+		if (begins && c >= 'a' && c <= 'z')
+			p[i] = (char)(c - 32);
 	}
 
 	return zj_borrow(r, p, text.text->n, out);
