@@ -54,6 +54,7 @@ dist_gallery_DATA = \
 	%D%/gallery/parameter-groups.ini \
 	%D%/gallery/qlora.ini \
 	%D%/gallery/resume-elsewhere.ini \
+	%D%/gallery/slow-network.ini \
 	%D%/gallery/stage1.ini \
 	%D%/gallery/stage2-cpu-offload.ini \
 	%D%/gallery/stage2.ini \
