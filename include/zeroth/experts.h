@@ -102,7 +102,7 @@ struct zr_op_expert_weigh {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t places, width;
-	const int32_t *order; /* [places] */
+	const int32_t *order; /* [places]; NULL: order[s] = s */
 	const float *weights; /* [places] by i */
 	void *x, *dy;         /* [places, width] by s */
 	float *dweights;      /* [places] by i */
@@ -131,7 +131,7 @@ struct zr_op_matmul_grouped_dw {
 	int64_t rows, experts, m, n;
 	int64_t k;              /* places of a token */
 	const int32_t *offsets; /* [experts + 1] */
-	const int32_t *order;   /* [rows] */
+	const int32_t *order;   /* [rows]; NULL: all rows are of one chunk */
 	const void *dy, *x;     /* [rows, m], [rows, n] */
 	float *dw[ZR_EXPERTS];  /* [m, n]; NULL past the last */
 };

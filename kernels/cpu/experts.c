@@ -38,7 +38,8 @@ void ZR_SCALAR(expert_combine)(const struct zr_op_expert_combine *op, int64_t lo
 void ZR_SCALAR(expert_weigh)(const struct zr_op_expert_weigh *op, int64_t lo, int64_t hi)
 {
 	for (int64_t s = lo; s < hi; s++) {
-		zr_real lane[LANES] = { 0 }, weight = zr_reals(op->weights)[op->order[s]];
+		const int64_t place = op->order ? op->order[s] : s;
+		zr_real lane[LANES] = { 0 }, weight = zr_reals(op->weights)[place];
 		for (int64_t c = 0; c < op->width; c++) {
 			int64_t at = s * op->width + c;
 			zr_real x = zr_get(op->x, at, op->dtype);
@@ -51,6 +52,6 @@ void ZR_SCALAR(expert_weigh)(const struct zr_op_expert_weigh *op, int64_t lo, in
 		for (int n = LANES / 2; n > 0; n /= 2)
 			for (int l = 0; l < n; l++)
 				lane[l] += lane[l + n];
-		zr_reals(op->dweights)[op->order[s]] = lane[0];
+		zr_reals(op->dweights)[place] = lane[0];
 	}
 }

@@ -52,7 +52,8 @@ ZR_INLINE void weigh(const struct zr_op_expert_weigh *op, int64_t lo, int64_t hi
 {
 	for (int64_t s = lo; s < hi; s++) {
 		const int64_t row = s * op->width;
-		const vf weight = vset(op->weights[op->order[s]]);
+		const int64_t place = op->order ? op->order[s] : s;
+		const vf weight = vset(op->weights[place]);
 		vf sum[LANES / ZR_W];
 		float lane[LANES];
 		int64_t c = 0;
@@ -71,7 +72,7 @@ ZR_INLINE void weigh(const struct zr_op_expert_weigh *op, int64_t lo, int64_t hi
 		for (int n = LANES / 2; n > 0; n /= 2)
 			for (int l = 0; l < n; l++)
 				lane[l] += lane[l + n];
-		op->dweights[op->order[s]] = lane[0];
+		op->dweights[place] = lane[0];
 	}
 }
 

@@ -273,7 +273,9 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 {
 	const int64_t s = ((int64_t)blockIdx.x * ZR_THREADS + threadIdx.x) / LANES;
 	const bool inside = s < op.places;
-	const int32_t place = inside ? op.order[s] : 0;
+	int64_t place = 0;
+	if (inside)
+		place = op.order ? op.order[s] : s;
 	const float weight = op.weights[place];
 	T *x = (T *)op.x + s * op.width, *dy = (T *)op.dy + s * op.width;
 	float sum = 0;

@@ -54,6 +54,8 @@ ZR_DEVICE whose find_tile(const int32_t *offsets, int64_t experts, int64_t tile)
 /* Behind the rows of the chunk that row s is in: order ascends from s to `end`. */
 ZR_DEVICE int64_t chunk_end(const struct zr_op_matmul_grouped_dw &op, int64_t s, int64_t end)
 {
+	if (!op.order)
+		return end;
 	const int64_t next = (op.order[s] / op.k / ZR_EXPERT_CHUNK + 1) * ZR_EXPERT_CHUNK * op.k;
 	while (s < end) {
 		int64_t middle = (s + end) / 2;

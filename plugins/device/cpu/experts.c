@@ -305,6 +305,8 @@ static void sum_rows(const struct job *j, const struct gradient *g, int64_t firs
 /* Behind the rows of the chunk that row s of expert e is in. */
 static int64_t chunk_end(const struct zr_op_matmul_grouped_dw *o, int64_t s, int64_t end)
 {
+	if (!o->order)
+		return end;
 	int64_t chunk = o->order[s] / o->k / ZR_EXPERT_CHUNK;
 	while (s < end && o->order[s] / o->k / ZR_EXPERT_CHUNK == chunk)
 		s++;
