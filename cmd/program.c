@@ -20,7 +20,7 @@ static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 		return (uint64_t)(i->block * i->blocks);
 
 	for (int64_t k = 0; i->kind == ZR_I_COLLECTIVE && k < i->blocks; k++)
-		bytes += o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+		bytes += zr_arriving(i, o, k);
 	return bytes;
 }
 

@@ -10,7 +10,8 @@ core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) 
 core_libcore_la_SOURCES = \
 	core/session.c core/session_open.c core/session.h core/step.c core/values.c core/values.h \
 	core/persistent.c core/persistent.h \
-	core/setup.c core/setup_open.c core/setup_start.c core/setup_layers.c core/setup_codes.c core/setup.h
+	core/setup.c core/setup_open.c core/setup_start.c core/setup_layers.c core/setup_codes.c \
+	core/setup_homes.c core/setup.h
 
 # The paths are compiled in: another --prefix must reach them.
 core/plugin/libcore_la-prefix.lo core/plugin/libcore_la-plugin_find.lo: Makefile

@@ -73,6 +73,7 @@ struct zr_session {
 	int32_t split;            /* ZR_SPLIT_* of it */
 	int64_t slot;             /* its number in the global batch */
 	const int32_t *given;     /* tokens of who samples */
+	struct zr_home_call home; /* and of its part, where experts are placed */
 	struct zr_layer_call call;
 	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody
 	 * watches */

@@ -101,8 +101,12 @@ int32_t zr_sums_turns(const struct zr_setup_facts *f)
 	return tree > ranks ? tree / ranks : 1;
 }
 
+/* Where ranks divide experts, of these so many contributions come at a time. */
 int32_t zr_sums_waiting(const struct zr_setup_facts *f)
 {
+	const int32_t tree = zr_sums_tree(f), ranks = f->homes.ranks;
+	if (ranks > 1 && tree > ranks)
+		return zr_tree_levels(tree / ranks);
 	return zr_tree_levels(zr_sums_turns(f));
 }
 

@@ -26,6 +26,7 @@
 #include "core/lower/instr.h"
 #include "core/memory/plan.h"
 #include "core/model/activation.h"
+#include "core/model/homes.h"
 #include "core/model/layout.h"
 #include "core/model/mesh.h"
 #include "core/model/schedule.h"
@@ -67,6 +68,7 @@ struct zr_setup_facts {
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
 	struct zr_slices slices;
+	struct zr_homes homes;
 	struct zr_device_info device_info;
 	/* processors near the device on which this rank's threads stay, as "0-31,64-95"; "": any */
 	char near[128];
@@ -176,6 +178,25 @@ int zr_codes_choose(struct zr_setup *s, struct zr_error *err);
 /* setup_layers.c: the bytes of all layers. Whether each can be cut as [train] slices says. */
 int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err);
 int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err);
+
+/* setup_homes.c: what [zero] expert_ranks says; refuses what cannot be. ranks: of the training. */
+int zr_homes_choose(struct zr_setup *s, int32_t ranks, int32_t rank, struct zr_error *err);
+
+/* Once the model is declared: whether it places experts. Once its units are known: which of them
+ * are experts. */
+int zr_homes_check(const struct zr_setup *s, struct zr_error *err);
+int zr_homes_find(struct zr_setup *s, struct zr_error *err);
+/* Once tiers, groups and the batch are known: the tokens of a micro-batch. */
+int zr_homes_fit(struct zr_setup *s, struct zr_error *err);
+
+/* Experts of a layer; 0: they are not divided. */
+int32_t zr_layer_experts(const struct zr_setup_facts *f, int32_t layer);
+/* The unit of a layer's expert number g. */
+int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t g);
+
+/* Which rank of those that divide them has an expert. */
+int32_t zr_home_of(const struct zr_setup_facts *f, int32_t unit);
+int zr_is_elsewhere(const struct zr_setup_facts *f, int32_t unit);
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit)

@@ -62,7 +62,7 @@ static void take_ranks(struct zr_setup_facts *f)
 	f->process.world = f->ranks.world;
 	f->process.local_rank = f->ranks.local_rank;
 	f->process.local_world = f->ranks.local_world;
-	f->mesh = zr_mesh_of(&f->ranks, f->slices.ranks, 1); /* experts have no homes */
+	f->mesh = zr_mesh_of(&f->ranks, f->slices.ranks, f->homes.ranks);
 }
 
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
@@ -81,6 +81,8 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	if (f->mode != ZR_MODE_SAMPLE)
 		rc = zr_slices_choose(s->cfg, f->train, f->ranks.world, f->ranks.rank, &f->slices,
 				      err);
+	if (!rc && f->mode != ZR_MODE_SAMPLE)
+		rc = zr_homes_choose(s, f->ranks.world, f->ranks.rank, err);
 	if (rc)
 		return rc;
 	take_ranks(f);
@@ -175,6 +177,22 @@ static int make_sequence(struct zr_setup *s, const struct zr_comm_v1 *v, struct 
 	return make_group(s, ZR_GROUP_SEQUENCE, s->facts.process.rank - z->rank, 1, err);
 }
 
+/* The ranks that divide experts. */
+static int make_homes(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	const struct zr_homes *h = &s->facts.homes;
+	if (h->ranks == 1)
+		return 0;
+	if (!makes_groups(v) || !s->facts.counts)
+		return zr_config_blame(
+			s->cfg, "comm", ZR_ENOTSUP, err,
+			"plugin: it makes no groups of ranks, or does not exchange "
+			"with a count for each, which [zero] expert_ranks = %d needs; "
+			"take another one",
+			h->ranks);
+	return make_group(s, ZR_GROUP_EXPERT, s->facts.process.rank - h->rank, 1, err);
+}
+
 /* The sum over all ranks. */
 static int add_up(struct zr_setup *s, int64_t *value, struct zr_error *err)
 {
@@ -215,6 +233,8 @@ static int choose_node_sum(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	const int32_t part = two < group ? two : group;
 	int even;
 	if (group == 1 || f->peers || !makes_groups(v) || f->ranks.nodes == 1)
+		return 0;
+	if (f->homes.ranks > 1) /* what a rank sends of an expert may be another one's */
 		return 0;
 
 	int rc = all_even(s, &even, err);
@@ -275,6 +295,8 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		return rc;
 	f->counts = have_counts(s, v, err);
 	rc = make_sequence(s, v, err);
+	if (!rc)
+		rc = make_homes(s, v, err);
 	if (rc)
 		return rc;
 	return choose_node_sum(s, v, err);
@@ -417,6 +439,8 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		f->decl.sequence_ranks = f->slices.ranks;
 		f->decl.by_heads = f->slices.by_heads;
 	}
+	if (f->homes.ranks > 1)
+		f->decl.expert_ranks = f->homes.ranks;
 	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
 	f->process.model = &s->roles.model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
@@ -425,6 +449,8 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		rc = declare_model(s, err);
 	if (!rc)
 		rc = zr_setup_check_cuts(s, err);
+	if (!rc)
+		rc = zr_homes_check(s, err);
 	if (rc)
 		return rc;
 
@@ -633,6 +659,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc)
 		rc = zr_frozen_find(s, err);
 	if (!rc)
+		rc = zr_homes_find(s, err);
+	if (!rc)
 		rc = zr_clip_check(s, err);
 	if (!rc)
 		rc = start_policies(s, err);
@@ -648,6 +676,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		if (!rc)
 			rc = zr_slices_fit(s->cfg, f->batch.micro, f->batch.length, &f->slices,
 					   err);
+		if (!rc)
+			rc = zr_homes_fit(s, err);
 		if (!rc)
 			rc = check_data(s, err);
 		if (!rc)
@@ -689,6 +719,7 @@ int zr_setup_open(struct zr_config *cfg, enum zr_mode mode, uint32_t flags, int 
 	s->facts.memory = zr_memory_available();
 	s->facts.node_sum = 1;
 	s->facts.slices = (struct zr_slices){ .n = 1, .ranks = 1, .here = 1 };
+	s->facts.homes.ranks = 1;
 	int rc = open_all(s, world, err);
 	if (!rc) {
 		*out = s;
@@ -730,8 +761,9 @@ void zr_setup_close(struct zr_setup *s)
 	zr_activation_free(&s->programs.train_act);
 	zr_activation_free(&s->programs.eval_act);
 	void *const own[] = {
-		r->source, f->process.source, f->groups,      f->frozen,       f->frozen_unit,
-		f->parts,  f->layer_bytes,    f->slice_bytes, s->programs.act, s
+		r->source, f->process.source, f->groups,      f->frozen,     f->frozen_unit,
+		f->parts,  f->layer_bytes,    f->slice_bytes, f->homes.unit, s->programs.act,
+		s
 	};
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);

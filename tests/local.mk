@@ -27,11 +27,13 @@ proof: all
 	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/proof.sh record '$(DIR)'
 .PHONY: proof
 
-# Trainings of sequences that ranks share, drawn at random; RUNS, SEED: see sweep_slices.sh.
-EXTRA_DIST += %D%/sweep_slices.sh
+# Trainings of sequences that ranks share, or of experts that they divide, drawn at random; RUNS, SEED: see the scripts.
+EXTRA_DIST += %D%/sweep_slices.sh %D%/sweep_experts.sh
 sweep-slices: all tests/doubles/shuffled tests/doubles/cards.la
 	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/sweep_slices.sh | $(fails_with_a_test)
-.PHONY: sweep-slices
+sweep-experts: all tests/doubles/shuffled tests/doubles/cards.la
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/sweep_experts.sh | $(fails_with_a_test)
+.PHONY: sweep-slices sweep-experts
 
 include tests/lib/local.mk
 include tests/doubles/local.mk

@@ -389,14 +389,13 @@ IMPORT_MAP(ds_shared_comm_type)
 	return comm_type(im, s, k);
 }
 
-/* AutoEP, which has a part of the experts on each of autoep_size ranks. */
+/* AutoEP, which has a part of the experts on each of autoep_size ranks: neighbours, as here. */
 IMPORT_MAP(ds_experts)
 {
+	(void)im;
 	if (!json_is_true(s->value))
 		return zr_import_no_effect(s, "off here, too");
-	if (zr_import_number(find(im, "expert_parallel.autoep_size"), 1) <= 1)
-		return zr_import_no_effect(s, "of autoep_size = 1: each rank has all experts");
-	return zr_import_impossible(s, "experts are not split over ranks; use \"stage\": 3");
+	return zr_import_no_effect(s, "expert_ranks says it");
 }
 
 IMPORT_MAP(ds_autocast)

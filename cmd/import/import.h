@@ -176,6 +176,7 @@ int zr_import_count(const struct zr_import *im, enum zr_fate fate);
 /* ---- sequences.c ---- */
 
 IMPORT_MAP(zr_import_sequence_ranks);
+IMPORT_MAP(zr_import_expert_ranks); /* that divide the experts of a block */
 /* Whether settings say that several ranks share a sequence. */
 int zr_import_is_shared(struct zr_import *im);
 /* Slices, and micro-batches of one sequence, where they do. 0 or ZR_ENOMEM. */

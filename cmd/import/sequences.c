@@ -50,6 +50,15 @@ IMPORT_MAP(zr_import_sequence_ranks)
 	return zr_import_as_it_is(im, s, SHARE);
 }
 
+IMPORT_MAP(zr_import_expert_ranks)
+{
+	const double n = zr_import_number(s, 1);
+
+	if (n <= 1)
+		return zr_import_no_effect(s, "each rank has all experts");
+	return zr_import_as_it_is(im, s, "zero.expert_ranks");
+}
+
 static struct zr_setting *origin(const struct zr_import *im)
 {
 	for (int i = 0; i < im->n_lines; i++)

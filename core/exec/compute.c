@@ -34,7 +34,7 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c,
 
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
 			int64_t offset = f->layout.tensor[k].offset;
-			s->param[n] = param + offset / ZR_BLOCK * block;
+			s->param[n] = param ? param + offset / ZR_BLOCK * block : NULL;
 			s->dparam[n] = dparam ? dparam + offset : NULL;
 			s->accumulate[n] = (uint8_t)later;
 			if (s->persistent)
@@ -128,6 +128,10 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 		zr_slice_call(s->facts, c->i, call);
 	}
 
+	call->home = NULL;
+	if (c->i->from)
+		zr_point_home(s, c, (int64_t)layer->n_units);
+
 	return call_model(s, c);
 }
 
@@ -196,16 +200,19 @@ int zr_begin_recode(struct zr_session *s, const struct zr_call *c)
 	return recode_elements(s, c, begin, end);
 }
 
-/* How often a tree of gradients goes on from one micro-batch to the next, and where this one is. */
+/* How many calls a tree of gradients takes, over micro-batches and homes of experts, and where this
+ * one is. */
 struct turns {
 	int32_t n, now, trees; /* trees: complete ones before it */
 };
 
 static struct turns turns_of(const struct zr_session *s, const struct zr_instr *i)
 {
-	int64_t micro = s->slot / s->facts->mesh.axis[ZR_AXIS_DATA].n;
+	int64_t call = s->slot / s->facts->mesh.axis[ZR_AXIS_DATA].n;
 	int32_t n = i->group > i->number ? i->group / i->number : 1;
-	return (struct turns){ n, (int32_t)(micro % n), (int32_t)(micro / n) };
+	if (i->root) /* one of the homes */
+		call = call * (s->facts->process.world / s->facts->homes.ranks) + i->root - 1;
+	return (struct turns){ n, (int32_t)(call % n), (int32_t)(call / n) };
 }
 
 /* Where each rank has its contribution, from element `skip` on. */

@@ -36,6 +36,14 @@ typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
 		   struct zr_layer_call *call);
 
+/* homes.c: with ZR_F_ROWS, how many elements go where; the part of a layer that an instruction is
+ * for, and in s->call where its rows are, behind so many pairs of units. */
+void zr_rows_to_exchange(const struct zr_session *s, const struct zr_call *c,
+			 struct zr_comm_exchange *x);
+void zr_home_part(const struct zr_setup_facts *f, const struct zr_instr *i,
+		  struct zr_home_call *part);
+void zr_point_home(struct zr_session *s, const struct zr_call *c, int64_t units);
+
 /* data.c: the sum of all weights of the step, the same on all ranks. */
 int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 

@@ -141,15 +141,18 @@ static int post_exchange(struct zr_session *s, const struct zr_call *c,
 {
 	struct zr_instance *comm = comm_of(s, c->i->flags & ZR_F_DEVICE);
 	const struct zr_comm_v1 *v = comm->vtbl;
-	const int64_t *count = c->program->count + c->i->root;
 	struct zr_comm_exchange x = { .size = sizeof x,
 				      .group = c->i->group,
 				      .dtype = c->i->dtype,
 				      .send = c->seg->send,
 				      .recv = c->seg->recv,
-				      .send_count = count,
-				      .recv_count = count + zr_group_ranks(s->facts, c->i->group),
 				      .tag = *tag };
+	if (c->i->flags & ZR_F_ROWS) {
+		zr_rows_to_exchange(s, c, &x);
+	} else {
+		x.send_count = c->program->count + c->i->root;
+		x.recv_count = x.send_count + zr_group_ranks(s->facts, c->i->group);
+	}
 	*c->ticket = 0;
 	int rc = v->exchange(comm->inst, &x, c->ticket);
 	if (rc == ZR_EAGAIN)
@@ -168,7 +171,7 @@ static int post_collective(struct zr_session *s, const struct zr_call *c)
 				.n_seg = (int32_t)i->blocks,
 				.seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
-	if (i->flags & ZR_F_COUNTS)
+	if (i->flags & (ZR_F_COUNTS | ZR_F_ROWS))
 		return post_exchange(s, c, &o.tag);
 	return post(s, &o, i->flags & ZR_F_DEVICE, c->ticket, c->err);
 }

@@ -285,6 +285,34 @@ void zr_low_exchange(struct zr_lowering *l, const uint64_t *sent, const uint64_t
 	post(l, i, l->part, 1);
 }
 
+/* Where comm reaches host memory alone, by way of it; all that may have come. */
+void zr_low_exchange_rows(struct zr_lowering *l, int32_t dtype, int one, int back,
+			  struct zr_operand table, struct zr_operand from, struct zr_operand to)
+{
+	const int device = on_device(l, &from), host = device && zr_comm_on_host(l->f);
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE,
+			      .flags = ZR_F_ROWS,
+			      .number = ZR_COMM_ALL_TO_ALL,
+			      .group = ZR_GROUP_EXPERT,
+			      .dtype = dtype,
+			      .from = one,
+			      .root = back };
+	struct zr_sent_received x = { from, to };
+
+	if (host) {
+		x.send = zr_low_buffer(l, ZR_R_HOST_COMM, from.bytes, 64);
+		x.recv = zr_low_buffer(l, ZR_R_HOST_COMM, to.bytes, 64);
+		zr_low_move(l, from, x.send);
+	} else if (device) {
+		i.flags |= ZR_F_DEVICE;
+	}
+
+	post(l, i, &x, 1);
+	zr_low_arg(l, table, ZR_READS);
+	if (host)
+		zr_low_move(l, x.recv, to);
+}
+
 void zr_low_merge(struct zr_lowering *l, struct zr_operand mine, uint64_t at, int32_t call,
 		  int64_t n)
 {

@@ -59,7 +59,9 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_MEASURE 4u  /* ACCUMULATE: the last one is the last of all */
 #define ZR_F_DEVICE  16u /* COLLECTIVE: on device memory */
 /* COLLECTIVE: an all-to-all of one exchange, with a count for each pair of ranks */
-#define ZR_F_COUNTS   512u
+#define ZR_F_COUNTS 512u
+/* COLLECTIVE: the same, with counts that a table has when it begins */
+#define ZR_F_ROWS     1024u
 #define ZR_F_UPDATE   32u  /* part of an update among layers: its time is counted */
 #define ZR_F_BACKWARD 64u  /* LAYER: its backward */
 #define ZR_F_LOGITS   128u /* LAYER: no loss, but the logits of the last row */
@@ -132,6 +134,17 @@ static inline int zr_beside_kind(const struct zr_instr *i)
 	return i->queue == ZR_Q_HOST &&
 	       (i->kind == ZR_I_ACCUMULATE || i->kind == ZR_I_OPTIMIZE || i->kind == ZR_I_CAST ||
 		i->kind == ZR_I_ENCODE || i->kind == ZR_I_DECODE);
+}
+
+/* Bytes that arrive by the k-th exchange of a collective, its own part with them. Of rows that go
+ * to experts, and come back: as if all experts had as many. */
+static inline uint64_t zr_arriving(const struct zr_instr *i, const struct zr_operand *o, int64_t k)
+{
+	const uint64_t sent = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
+	const uint64_t received = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+	if (i->flags & ZR_F_ROWS && sent < received)
+		return sent;
+	return received;
 }
 
 /* Which operand of a read or a write is in a store; the other one is in memory. */

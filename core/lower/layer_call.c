@@ -20,6 +20,8 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 	const struct zr_setup_facts *f = l->f;
 	struct zr_operand from = l->gathered[unit];
 	uint64_t bytes = (uint64_t)f->layout.unit[unit].blocks * zr_dtype_block(f->types.dtype);
+	if (zr_is_elsewhere(f, unit))
+		return zr_none();
 	if (zr_unit_dtype(f, unit) == f->types.dtype)
 		return from;
 
@@ -32,12 +34,25 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 	return to;
 }
 
+/* Whether a call has a use for its k-th unit: of a layer whose experts are divided, these in the
+ * part at home, and all else before and behind them. */
+static int uses_unit(const struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
+{
+	if (!c->home)
+		return 1;
+	if (zr_is_expert(&l->f->homes, c->use->units[k]))
+		return c->home->part == ZR_HOME_HOME;
+	return c->home->part == ZR_HOME_SORT || c->home->part == ZR_HOME_END;
+}
+
 /* Where the gradient of a call's k-th unit goes, of no region: nowhere. */
 static struct zr_operand gradient_of(struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
 {
 	int32_t unit = c->use->units[k];
 	int again = c->rows > 0, parts = l->plan->unit[unit].part > 0;
 	if (c->use->phase != ZR_BACKWARD || l->f->frozen_unit[unit] || again != parts)
+		return zr_none();
+	if (!uses_unit(l, c, k))
 		return zr_none();
 	if (c->slice >= 0)
 		return c->leaf[k];
@@ -53,8 +68,13 @@ static void layer_unit(struct zr_lowering *l, const struct zr_low_call *c, uint3
 	struct zr_operand to = gradient_of(l, c, k);
 	int first = c->slice >= 0 ||
 		    (to.region >= 0 && l->s->programs.train_uses.first_grad[unit] == c->number);
+	struct zr_operand from = l->param[k];
 
-	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), l->param[k], ZR_READS);
+	if (!uses_unit(l, c, k))
+		from = zr_none();
+	if (c->home && c->home->part == ZR_HOME_HOME && c->home->round)
+		first = 0;
+	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), from, ZR_READS);
 	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_DPARAM, k), to,
 		       first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
@@ -79,6 +99,8 @@ static uint32_t changes_gradient(const struct zr_low_call *c)
 static uint32_t changes_saved(const struct zr_low_call *c)
 {
 	int goes_on = c->parts && !(c->parts & ZR_PART_BEFORE);
+	if (c->home)
+		goes_on = c->home->part != ZR_HOME_SORT;
 	return goes_on ? ZR_READS | ZR_WRITES : ZR_WRITES;
 }
 
@@ -131,26 +153,39 @@ static void cut_places(const struct zr_lowering *l, const struct zr_low_call *c,
 	p->grad = zr_low_of_slice(l, p->grad, i);
 }
 
+/* Those parts of a layer with experts that follow the first one find what that left. */
+static uint32_t goes_on(const struct zr_low_call *c)
+{
+	if (c->rows || (c->home && c->home->part != ZR_HOME_SORT))
+		return ZR_READS | ZR_WRITES;
+	return ZR_WRITES;
+}
+
+/* Whether it has rows of this rank: experts have those that came. */
+static int has_rows(const struct zr_low_call *c)
+{
+	return !zr_of_all_rows(c) && (!c->home || c->home->part != ZR_HOME_HOME);
+}
+
 static void layer_activations(struct zr_lowering *l, const struct zr_low_call *c)
 {
 	int backward = c->use->phase == ZR_BACKWARD;
 	struct places p = { zr_none(), zr_none(), zr_none(), zr_none() };
-	if (!zr_of_all_rows(c))
+	if (has_rows(c))
 		p = places_of(l, c);
 	if (c->slice >= 0 && !zr_of_all_rows(c))
 		cut_places(l, c, &p);
 
 	zr_low_operand(l, ZR_O_LAYER_IN, p.in, ZR_READS);
-	zr_low_operand(l, ZR_O_LAYER_OUT, p.out, ZR_WRITES);
+	zr_low_operand(l, ZR_O_LAYER_OUT, p.out, goes_on(c));
 	if (backward) {
 		uint32_t changes = changes_gradient(c);
 		zr_low_operand(l, ZR_O_LAYER_SAVED, p.saved, changes);
-		zr_low_operand(l, ZR_O_LAYER_WORK, c->work,
-			       c->rows ? ZR_READS | ZR_WRITES : ZR_WRITES);
+		zr_low_operand(l, ZR_O_LAYER_WORK, c->work, goes_on(c));
 		zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, p.grad, changes);
 	} else {
 		zr_low_operand(l, ZR_O_LAYER_SAVED, p.saved, changes_saved(c));
-		zr_low_operand(l, ZR_O_LAYER_WORK, c->work, ZR_WRITES);
+		zr_low_operand(l, ZR_O_LAYER_WORK, c->work, goes_on(c));
 		zr_low_operand(l, ZR_O_LAYER_GRAD_OR_CACHE, cache(l, c->use->layer),
 			       ZR_READS | ZR_WRITES);
 	}
@@ -207,10 +242,52 @@ static void layer_keys(struct zr_lowering *l, const struct zr_low_call *c)
 	one_more(l, c, ZR_O_LAYER_SUMS, c->slot_sums, ZR_READS);
 }
 
+/* What rows of experts are in; of another layer it is none. */
+static void layer_homes(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const struct zr_low_home none = {
+		.offsets = zr_none(),
+		.table = zr_none(),
+		.rows_sent = zr_none(),
+		.grads_sent = zr_none(),
+		.weights_sent = zr_none(),
+		.rows_came = zr_none(),
+		.grads_came = zr_none(),
+		.weights_came = zr_none(),
+		.rows_made = zr_none(),
+		.weights_made = zr_none(),
+		.rows_back = zr_none(),
+		.weights_back = zr_none(),
+	};
+	const struct zr_low_home *h = c->home ? c->home : &none;
+
+	one_more(l, c, ZR_O_LAYER_OFFSETS, h->offsets, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_TABLE, h->table, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_ROWS_SENT, h->rows_sent, ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_GRADS_SENT, h->grads_sent, ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_WEIGHTS_SENT, h->weights_sent, ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_ROWS_CAME, h->rows_came, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_GRADS_CAME, h->grads_came, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_WEIGHTS_CAME, h->weights_came, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_ROWS_MADE, h->rows_made, ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_WEIGHTS_MADE, h->weights_made, ZR_WRITES);
+	one_more(l, c, ZR_O_LAYER_ROWS_BACK, h->rows_back, ZR_READS);
+	one_more(l, c, ZR_O_LAYER_WEIGHTS_BACK, h->weights_back, ZR_READS);
+}
+
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use)
 {
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->param[k] = converted(l, use->units[k]);
+}
+
+struct zr_operand zr_low_saved(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	struct places p = places_of(l, c);
+
+	if (c->slice >= 0)
+		cut_places(l, c, &p);
+	return p.saved;
 }
 
 void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
@@ -227,6 +304,10 @@ void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
 		of.group = c->slice;
 		of.root = (int32_t)c->parts;
 	}
+	if (c->home) {
+		of.from = c->home->part;
+		of.dtype = c->home->round;
+	}
 
 	zr_low_emit(l, of);
 	layer_activations(l, c);
@@ -238,9 +319,11 @@ void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
 	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_SCORES, use->n_units), scores_of(l, use),
 		       ZR_READS | ZR_WRITES);
 	layer_keys(l, c);
+	layer_homes(l, c);
 	if (c->loss)
 		zr_low_arg(l, zr_operand_part(l->batch, p->loss_rows, end - p->loss_rows),
 			   ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++)
-		zr_low_arg(l, own_share(l->param[k]), ZR_READS);
+		if (uses_unit(l, c, k))
+			zr_low_arg(l, own_share(l->param[k]), ZR_READS);
 }

@@ -7,6 +7,16 @@
 
 #include "core/lower/lower.h"
 
+/* A part of a layer whose experts are placed, and the memory of struct zr_home_call. */
+struct zr_low_home {
+	int32_t part, round; /* ZR_HOME_* */
+	struct zr_operand offsets, table;
+	struct zr_operand rows_sent, grads_sent, weights_sent;
+	struct zr_operand rows_came, grads_came, weights_came;
+	struct zr_operand rows_made, weights_made;
+	struct zr_operand rows_back, weights_back;
+};
+
 /* Part of a backward, for each part of a gradient that comes in parts: rows > 0. */
 struct zr_low_call {
 	const struct zr_use *use;
@@ -21,6 +31,7 @@ struct zr_low_call {
 	uint32_t parts;
 	const struct zr_operand *leaf;
 	struct zr_operand keys, all_keys, key_sums, held, attended, dattended, kept, slot_sums;
+	const struct zr_low_home *home; /* NULL: all experts are here */
 };
 
 /* By heads, attention has all rows of the sequence, and none of the layer's. */
@@ -34,10 +45,17 @@ void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use);
 
 void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c);
 
+/* What the call's forward keeps. */
+struct zr_operand zr_low_saved(struct zr_lowering *l, const struct zr_low_call *c);
+
 /* What the i-th slice of a rank has of memory that all have alike; the last one to its end. */
 struct zr_operand zr_low_of_slice(const struct zr_lowering *l, struct zr_operand all, int64_t i);
 
 /* lower_slices.c: calls of all slices that this rank has; work: of one. */
 void zr_low_slices(struct zr_lowering *l, const struct zr_low_call *c);
+
+/* lower_homes.c: a call; of a layer whose experts are divided those of all its parts, and what rows
+ * do between them. */
+void zr_low_calls(struct zr_lowering *l, const struct zr_low_call *c);
 
 #endif

@@ -9,7 +9,7 @@ core_libcore_la_SOURCES += \
 	%D%/layer_call.c %D%/layer_call.h \
 	%D%/lower.c %D%/lower.h %D%/lower_codec.c %D%/lower_layer.c %D%/lower_slices.c \
 	%D%/lower_heads.c %D%/lower_trees.c %D%/slices.h \
-	%D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
+	%D%/lower_homes.c %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
 	%D%/order.c \
 	%D%/place.c \
 	%D%/spans.c %D%/spans.h \

@@ -54,6 +54,7 @@ struct zr_lowering {
 	/* [n_units] of one that several layers use, where ranks share a sequence: the sum of its
 	 * uses so far, of the blocks that are this rank's among them */
 	struct zr_operand *shared;
+	struct zr_operand experts;   /* of all experts of a layer: their gradients, or what comes */
 	struct zr_operand *life;     /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
 	/* [record->n] of an operation: where it passes through host memory */
@@ -163,6 +164,11 @@ int zr_low_exchanges(const struct zr_lowering *l, int32_t region);
  * [world] bytes for and from each, whole elements of fp32. */
 void zr_low_exchange(struct zr_lowering *l, const uint64_t *sent, const uint64_t *received);
 
+/* Rows go to the ranks that have their experts, or back, of elements of a type; `one`: single
+ * elements. table: of the round. */
+void zr_low_exchange_rows(struct zr_lowering *l, int32_t dtype, int one, int back,
+			  struct zr_operand table, struct zr_operand from, struct zr_operand to);
+
 /* What this rank holds of a unit's parameters. */
 static inline struct zr_operand zr_low_share(const struct zr_lowering *l, int32_t unit)
 {
@@ -228,6 +234,12 @@ int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *p);
 static inline const int32_t *zr_low_units(const struct zr_lowering *l, const struct zr_pop *op)
 {
 	return l->record->unit + op->first;
+}
+
+/* Whether an operation is of all experts of a layer, which ranks divide. */
+static inline int zr_low_of_experts(const struct zr_lowering *l, const struct zr_pop *op)
+{
+	return zr_is_expert(&l->f->homes, zr_low_units(l, op)[0]);
 }
 
 #endif

@@ -79,8 +79,63 @@ static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int mov
 	return o;
 }
 
+/* ---- experts that ranks divide ---- */
+
+/* Rank k of the group over which the experts' parameters are split, as a home. */
+static int32_t home_of_member(const struct zr_lowering *l, int32_t group, int32_t k)
+{
+	const struct zr_axis *a = &l->f->mesh.group[group];
+	return (l->f->process.rank - a->rank + k) % l->f->homes.ranks;
+}
+
+/* This rank's share of the experts that every rank of the group has at home, of each the j-th: what
+ * it sends to that rank. */
+static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr_pop *op, int32_t j)
+{
+	const int32_t *units = zr_low_units(l, op);
+	const int32_t group = l->f->groups[units[0]].param;
+	const int32_t ranks = l->f->mesh.group[group].n, here = op->n / l->f->homes.ranks;
+	const uint64_t share = zr_unit_share_bytes(l->s, units[0]);
+	struct zr_operand to = zr_low_buffer(l, ZR_R_COMM, share * (uint64_t)ranks, ZR_PAGE);
+
+	for (int32_t k = 0; k < ranks; k++) {
+		const int32_t unit = units[home_of_member(l, group, k) * here + j];
+		zr_low_move(l, zr_low_share(l, unit),
+			    zr_operand_part(to, share * (uint64_t)k, share));
+	}
+	return to;
+}
+
+/* Only those of this rank come: each rank sends each other one its share of what is there. */
+static void gather_experts(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const int32_t *units = zr_low_units(l, op);
+	const int32_t here = op->n / l->f->homes.ranks, first = l->f->homes.rank * here;
+	const int moves = zr_route_gather(l->f, units[0]).n > 0;
+
+	l->unit = units[0];
+	const int32_t ranks = (int32_t)zr_group_ranks(l->f, l->f->groups[units[0]].param);
+	for (int32_t j = 0; j < here; j++) {
+		const int32_t unit = units[first + j];
+		l->gathered[unit] = gathered_copy(l, unit, moves);
+		if (moves && ranks == 1)
+			zr_low_move(l, zr_low_share(l, unit), l->gathered[unit]);
+		else if (moves)
+			l->part[j] = (struct zr_sent_received){ shares_for_homes(l, op, j),
+								l->gathered[unit] };
+	}
+	if (moves && ranks > 1)
+		zr_low_collective(l, ZR_COMM_ALL_TO_ALL, l->f->groups[units[0]].param,
+				  gathered_type(l->f), 0, here);
+}
+
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 {
+	if (zr_low_of_experts(l, op)) {
+		gather_experts(l, op);
+		return;
+	}
+
 	struct zr_route r = zr_route_gather(l->f, zr_low_units(l, op)[0]);
 	uint64_t through = 0;
 	for (int32_t i = 0; i < op->n; i++) {
@@ -133,6 +188,8 @@ static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 {
 	struct zr_route r = route_of(l, op);
+	if (op->kind == ZR_P_GATHER && zr_low_of_experts(l, op))
+		return;
 	int32_t number = (int32_t)(op - l->record->op), *at = &l->hop[number], whose = l->op;
 	if (*at >= r.n)
 		return;
@@ -160,6 +217,8 @@ static void decode_came(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
+	if (op->kind == ZR_P_GATHER && zr_low_of_experts(l, op))
+		return;
 	while (l->hop[number] < n)
 		zr_low_next(l, op);
 	decode_came(l, op);

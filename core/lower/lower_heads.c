@@ -145,7 +145,7 @@ static void pass_of_rows(struct zr_lowering *l, struct zr_low_use *s, const stru
 		if (backward)
 			zr_low_call_leaf(l, s, i);
 		else
-			zr_low_call(l, &s->call);
+			zr_low_calls(l, &s->call);
 	}
 }
 

@@ -66,7 +66,7 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 	if (zr_sliced(&l->f->slices))
 		zr_low_slices(l, &c);
 	else
-		zr_low_call(l, &c);
+		zr_low_calls(l, &c);
 	for (uint32_t k = 0; backward && k < use->n_units; k++)
 		if (l->plan->unit[use->units[k]].part)
 			call_parts(l, c, use->units[k]);

@@ -131,9 +131,35 @@ static struct zr_operand first_sum(const struct zr_lowering *l, int32_t u, int64
 }
 
 /* A buffer for what ranks send or receive: in host memory, or where layers compute. */
+static int32_t message_region(int on_host)
+{
+	return on_host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM;
+}
+
 static struct zr_operand message(struct zr_lowering *l, int on_host, uint64_t bytes)
 {
-	return zr_low_buffer(l, on_host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+	return zr_low_buffer(l, message_region(on_host), bytes, 64);
+}
+
+/* ---- experts that ranks divide ---- */
+
+/* The place of a layer's expert number g in memory of all of them: what a home has of one of its
+ * experts, for all ranks, follows each other. */
+static int32_t place_of_expert(const struct zr_homes *h, int32_t g, int32_t experts)
+{
+	const int32_t here = zr_experts_here(h, experts);
+	return g % here * h->ranks + g / here;
+}
+
+/* So many bytes for the i-th of an operation's experts, in a buffer of all of them, which the first
+ * one takes. */
+static struct zr_operand room_for_expert(struct zr_lowering *l, int32_t i, int32_t experts,
+					 int32_t region, uint64_t bytes)
+{
+	const uint64_t place = (uint64_t)place_of_expert(&l->f->homes, i, experts);
+	if (!i)
+		l->experts = zr_low_buffer(l, region, bytes * (uint64_t)experts, 64);
+	return zr_operand_part(l->experts, place * bytes, bytes);
 }
 
 /* ---- sums ---- */
@@ -225,6 +251,40 @@ static struct zr_operand waiting_sums(const struct zr_lowering *l, int32_t u, in
 	return o;
 }
 
+/* Contributions to an expert's gradient, from the homes that have it, one after the other: each has
+ * them for as many ranks as divide experts. first: what the layer's first rank has of it. */
+static void add_of_homes(struct zr_lowering *l, int32_t u, const struct zr_sent_received *first,
+			 struct zr_instr of, struct addition *a)
+{
+	const int32_t ranks = l->f->homes.ranks, homes = l->f->process.world / ranks;
+	const uint64_t block = zr_dtype_block(of.from), bytes = (uint64_t)a->n * block;
+	const uint64_t at = (uint64_t)(a->first - l->own.first) * block;
+	const uint64_t share = (uint64_t)l->own.per * block;
+	const uint16_t flags = of.flags;
+	struct addition one = *a;
+
+	of.number = ranks;
+	one.others = zr_none();
+	for (int32_t k = 0; k < homes; k++) {
+		const int32_t home = k * ranks + zr_home_of(l->f, u);
+		const struct zr_operand *whole = l->f->peers ? &first->send : &first->recv;
+		const uint64_t from =
+			share * (uint64_t)(l->f->peers ? l->f->process.rank : home) + at;
+		one.from =
+			zr_operand_part(*whole, from, (uint64_t)(ranks - 1) * whole->bytes + bytes);
+		if (l->f->peers && home != l->f->process.rank)
+			one.from.whose = home;
+		of.root = k + 1;
+		of.flags = flags;
+		if (k + 1 < homes)
+			of.flags &= (uint16_t)~ZR_F_MEASURE;
+		if (k)
+			of.flags &= (uint16_t)~ZR_F_STORE;
+		one.begins = a->begins && !k;
+		accumulate(l, u, of, &one);
+	}
+}
+
 /* All contributions to some blocks of a unit, into their sum. */
 static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_received *x,
 		      struct addition *a)
@@ -251,7 +311,10 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 		of.flags |= ZR_F_MEASURE;
 	if (l->plan->direct && !l->slice.per)
 		a->from = a->sum;
-	accumulate(l, u, of, a);
+	if (!l->summed && zr_is_expert(&l->f->homes, u))
+		add_of_homes(l, u, x, of, a);
+	else
+		accumulate(l, u, of, a);
 }
 
 /* Bytes of a sum from `at` on, as many as fit, from the disk; nothing behind its end. */
@@ -352,25 +415,49 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_sent_rece
 
 /* ---- what ranks send ---- */
 
+/* Bytes of so many of fp32 as ranks send them. */
+static uint64_t narrow_bytes(const struct zr_lowering *l, uint64_t fp32)
+{
+	return zr_bytes_of(l->f->types.comm_dtype, (int64_t)fp32 / 4);
+}
+
 /* In 16 bits or as codes, what of it has data. */
-static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send,
-				uint64_t bytes, int host)
+static void narrow_into(struct zr_lowering *l, int32_t u, struct zr_operand send, uint64_t bytes,
+			int host, struct zr_operand to)
 {
 	int32_t type = l->f->types.comm_dtype;
-	if (type == ZR_F32)
-		return send;
-
 	const uint8_t queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE;
-	struct zr_operand to = message(l, host, zr_bytes_of(type, (int64_t)send.bytes / 4));
 	if (type == ZR_MXINT8) {
 		zr_low_encode_gradient(l, u, queue, zr_operand_part(send, 0, bytes), to);
-		return to;
+		return;
 	}
 
 	zr_low_emit(l, (struct zr_instr){
 			       .kind = ZR_I_CAST, .queue = queue, .dtype = type, .from = ZR_F32 });
 	zr_low_operand(l, ZR_O_CAST_FROM, zr_operand_part(send, 0, bytes), ZR_READS);
 	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
+}
+
+/* Of fp32 it stays where it is. */
+static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send,
+				uint64_t bytes, int host)
+{
+	if (l->f->types.comm_dtype == ZR_F32)
+		return send;
+
+	struct zr_operand to = message(l, host, narrow_bytes(l, send.bytes));
+	narrow_into(l, u, send, bytes, host, to);
+	return to;
+}
+
+/* Codes of an expert's gradient lie beside those of the others that a home has of it. */
+static struct zr_operand code_expert(struct zr_lowering *l, const struct zr_pop *op, int32_t i,
+				     struct zr_operand send)
+{
+	const int32_t u = zr_low_units(l, op)[i];
+	struct zr_operand to =
+		room_for_expert(l, i, op->n, message_region(0), narrow_bytes(l, send.bytes));
+	narrow_into(l, u, send, (uint64_t)l->f->layout.unit[u].elements * 4, 0, to);
 	return to;
 }
 
@@ -382,8 +469,10 @@ static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host
  * both are there, where the gradients begin to go. */
-static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
+static struct zr_sent_received fill(struct zr_lowering *l, const struct zr_pop *op, int32_t i,
+				    struct zr_operand *from)
 {
+	const int32_t u = zr_low_units(l, op)[i];
 	struct zr_sent_received x = { .recv = zr_none() };
 	if (zr_sums_locally(l->f))
 		x.send = local_sum(l, u);
@@ -391,6 +480,11 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 		x.send = zr_low_gradient(l, u);
 	if (l->f->peers && !zr_codes_gradients(l->f))
 		return x;
+
+	if (l->f->peers && zr_low_of_experts(l, op)) {
+		*from = x.send = code_expert(l, op, i, x.send);
+		return x;
+	}
 
 	*from = x.send = narrow(l, u, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
 	if (l->f->peers)
@@ -401,7 +495,11 @@ static struct zr_sent_received fill(struct zr_lowering *l, int32_t u, struct zr_
 		zr_low_move(l, x.send, copy);
 		x.send = copy;
 	}
-	x.recv = room_for(l, &x.send);
+	if (zr_low_of_experts(l, op))
+		x.recv = room_for_expert(l, i, op->n, message_region(zr_comm_on_host(l->f)),
+					 x.send.bytes);
+	else
+		x.recv = room_for(l, &x.send);
 	return x;
 }
 
@@ -457,7 +555,10 @@ static int32_t sent_type(const struct zr_lowering *l)
 /* What ranks have of the units goes to their owners, or to those of their node. */
 static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int32_t kind = l->plan->scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
+	int32_t kind = ZR_COMM_ALL_TO_ALL;
+	if (l->plan->scatter &&
+	    !zr_low_of_experts(l, op)) /* what a rank sends of these is no sum of all */
+		kind = ZR_COMM_REDUCE_SCATTER;
 	if (by_node(l)) {
 		exchange_in_node(l, op);
 		return;
@@ -500,10 +601,19 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	}
 }
 
+/* What was sent or came that has a unit's contributions. */
+static const struct zr_sent_received *contributions_to(const struct zr_lowering *l,
+						       const struct zr_pop *op, int32_t i)
+{
+	if (zr_low_of_experts(l, op) && !l->summed)
+		i %= zr_experts_here(&l->f->homes, op->n);
+	return &l->reduce[op->first + i];
+}
+
 static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++)
-		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
+		add_unit(l, zr_low_units(l, op)[i], contributions_to(l, op, i));
 	if (l->f->peers)
 		fence(l, op, 0);
 }
@@ -650,7 +760,11 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_sent_received *x = &l->reduce[op->first + i];
-		struct zr_operand to = target_of(l, u, region, x->recv.bytes);
+		struct zr_operand to;
+		if (zr_low_of_experts(l, op))
+			to = room_for_expert(l, i, op->n, region, x->recv.bytes);
+		else
+			to = target_of(l, u, region, x->recv.bytes);
 		zr_low_keep(l, &x->recv);
 		/* with the padding, or nothing else: all ranks wait for what they send */
 		zr_low_move(l, x->recv, to);
@@ -751,7 +865,7 @@ static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i
 	if (zr_sums_locally(l->f))
 		add_locally(l, u);
 	if (sends(l))
-		*x = fill(l, u, from);
+		*x = fill(l, op, i, from);
 }
 
 static void add_alone(struct zr_lowering *l, const struct zr_pop *op)
@@ -846,12 +960,24 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	l->op = whose;
 }
 
+/* Of all experts of a layer. */
+static void take_gradients(struct zr_lowering *l, int32_t layer, uint64_t bytes)
+{
+	const int32_t n = zr_layer_experts(l->f, layer);
+
+	for (int32_t g = 0; g < n; g++)
+		l->grad[zr_expert_unit(l->f, layer, g)] =
+			room_for_expert(l, g, n, ZR_R_GRAD_BUFFER, bytes);
+}
+
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
 {
 	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->f, unit) * 4;
 	struct zr_operand *o = &l->grad[unit];
 	if (l->plan->direct)
 		return zr_of_spot(l->plan->unit[unit].grad, bytes);
+	if (!o->buffer && zr_is_expert(&l->f->homes, unit))
+		take_gradients(l, l->f->homes.unit[unit].layer, bytes);
 	if (!o->buffer)
 		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
 	return *o;

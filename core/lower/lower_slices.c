@@ -90,7 +90,7 @@ static void forward_pass(struct zr_lowering *l, struct zr_low_use *s, const stru
 	s->call.parts = parts;
 	for (int32_t i = 0; i < s->z->here; i++) {
 		turn_to(s, k, zr_slice_at(s->z, i));
-		zr_low_call(l, &s->call);
+		zr_low_calls(l, &s->call);
 	}
 }
 

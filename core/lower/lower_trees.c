@@ -248,7 +248,7 @@ static void give(struct zr_lowering *l, struct zr_low_use *s)
 void zr_low_call_leaf(struct zr_lowering *l, struct zr_low_use *s, int32_t leaf)
 {
 	give(l, s);
-	zr_low_call(l, &s->call);
+	zr_low_calls(l, &s->call);
 	grow_trees(l, s, leaf);
 }
 

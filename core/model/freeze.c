@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/declared.h"
 #include "core/setup.h"
 
 /* ---- which ---- */
@@ -146,8 +147,12 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 {
 	const struct zr_layer *l = zr_layer_at(&f->decl, (int32_t)i);
 	size_t first = p->listed, tensors = 0;
+	const int known_experts = zr_says_experts(&f->decl) && l->n_experts;
+	int32_t experts = 0;
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		tensors += (size_t)f->layout.unit[l->units[k]].count;
+		if (known_experts && k == (uint32_t)l->first_expert)
+			experts = (int32_t)(p->listed - first);
 		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1];
 		     u++, p->listed++)
 			if (p->unit)
@@ -167,6 +172,15 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 	memcpy(&p->layer[i], l, known);
 	p->layer[i].units = p->list + first;
 	p->layer[i].n_units = (uint32_t)(p->listed - first);
+	if (!known_experts)
+		return;
+
+	/* an expert that is cut is none any more */
+	const int32_t *unit = l->units + l->first_expert;
+	p->layer[i].first_expert = experts;
+	for (int32_t g = 0; g < l->n_experts; g++)
+		if (p->first[unit[g] + 1] - p->first[unit[g]] > 1)
+			p->layer[i].first_expert = -1;
 }
 
 static void cut(struct zr_setup_facts *f, struct parts *p)

@@ -6,6 +6,7 @@ core_libcore_la_SOURCES += \
 	%D%/activation.h %D%/lives.c \
 	%D%/declared.c %D%/declared.h \
 	%D%/freeze.c \
+	%D%/homes.c %D%/homes.h \
 	%D%/layout.c %D%/layout.h \
 	%D%/mesh.c %D%/mesh.h \
 	%D%/slices.c %D%/slices.h \

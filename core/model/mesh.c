@@ -16,6 +16,7 @@ struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_
 					    [ZR_GROUP_NODE] = { r->local_world, r->local_rank },
 					    [ZR_GROUP_WORLD] = { r->world, r->rank },
 					    [ZR_GROUP_SEQUENCE] = { sequence, r->rank % sequence },
+					    [ZR_GROUP_EXPERT] = { experts, r->rank % experts },
 					    [ZR_GROUP_CROSS] = { r->nodes, r->node } },
 				 .even = r->world == r->nodes * r->local_world &&
 					 r->rank == r->node * r->local_world + r->local_rank };

@@ -189,8 +189,8 @@ static uint64_t hash(const struct recorder *r)
 
 static int make_tables(struct recorder *r, const struct zr_setup *s)
 {
-	size_t n = (size_t)s->facts.layout.n_units + 1;
-	r->all = calloc(4 * n, sizeof *r->all);
+	size_t n = (size_t)s->facts.layout.n_units + 1, layers = s->facts.decl.n_layers;
+	r->all = calloc(5 * n + 3 * layers, sizeof *r->all);
 	r->gathered = calloc(3 * n, 1);
 	if (!r->all || !r->gathered)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
@@ -198,6 +198,10 @@ static int make_tables(struct recorder *r, const struct zr_setup *s)
 	r->some = r->all + n;
 	r->left = r->some + n;
 	r->gather = r->left + n;
+	r->together = r->gather + n;
+	r->experts_gathered = r->together + n;
+	r->experts_reduced = r->experts_gathered + layers;
+	r->experts_there = r->experts_reduced + layers;
 	r->state = r->gathered + n;
 	r->values = r->state + n;
 	for (int32_t u = 0; u < s->facts.layout.n_units; u++) {

@@ -22,20 +22,27 @@ struct recorder {
 	int32_t *all;       /* [n_units] their numbers. One allocation for these lists, */
 	int32_t *some;      /* [n_units] scratch of verbs */
 	int32_t *left;      /* [n_units] what the update program is to update */
+	int32_t *together;  /* [n_units] scratch: experts of a layer */
 	/* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t *gather;
 	uint8_t *gathered; /* [n_units] its gathered copy is there, or on its way; one for */
 	uint8_t *state;    /* [n_units] of its gradient; */
 	uint8_t *values;   /* [n_units] */
-	int64_t live;      /* elements of the copies that are gathered */
-	int32_t reducing;  /* outstanding reduce, -1: none */
-	int32_t move;      /* next one of the activations */
-	int32_t first;     /* operations before it are not under way */
+	/* [n_layers] of experts that ranks divide: how many are gathered, and reduced; whether the
+	 * gather of all was written down. One allocation with `all`. */
+	int32_t *experts_gathered, *experts_reduced, *experts_there;
+	int64_t live;     /* elements of the copies that are gathered */
+	int32_t reducing; /* outstanding reduce, -1: none */
+	int32_t move;     /* next one of the activations */
+	int32_t first;    /* operations before it are not under way */
 };
 
 /* Fills r->stage: facts, verbs and queries. */
 void zr_rec_offer(struct recorder *r);
 
+/* written.c. The stage; "before the forward of h.0 in program micro" into buf, which it returns. */
+const char *zr_rec_stage(const struct recorder *r);
+const char *zr_rec_point(const struct recorder *r, char *buf, size_t n);
 /* with the point and the unit */
 int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit);
 /* refuses what is not right, unless *rc says that something is wrong already */
@@ -47,6 +54,17 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 int zr_rec_wait(struct recorder *r, int32_t target);
 int zr_rec_wait_gather(struct recorder *r, int32_t unit);
 int zr_rec_wait_reduce(struct recorder *r);
+
+/* homes.c: experts that ranks divide move together, all of a layer. Notes that a stage gathers,
+ * drops or reduces one, and writes down what all of its layer are then ready for. */
+int zr_rec_gather_expert(struct recorder *r, int32_t unit);
+void zr_rec_drop_expert(struct recorder *r, int32_t unit);
+int zr_rec_reduce_expert(struct recorder *r, int32_t unit);
+int zr_rec_is_reduced(const struct recorder *r, int32_t unit); /* as far as others let it */
+
+/* Bytes that this rank receives by the gather of a unit; by its reduce. */
+uint64_t zr_gathered_bytes(const struct zr_setup_facts *f, int32_t unit);
+uint64_t zr_reduced_bytes(const struct recorder *r, int32_t unit);
 
 /* Bytes that this rank receives when a unit is published. */
 uint64_t zr_published_bytes(const struct zr_setup_facts *f, int32_t unit);

@@ -13,115 +13,6 @@ static struct recorder *recorder_of(const struct zr_stage *st)
 	return st->impl;
 }
 
-static const char *stage_name(const struct recorder *r)
-{
-	return r->setup->roles.zero.section->plugin->desc->id;
-}
-
-/* "before the forward of h.0 in program micro" into buf, which it returns. */
-static const char *point_text(const struct recorder *r, char *buf, size_t n)
-{
-	static const char *const at[] = { "at the begin",
-					  "at the end",
-					  "before",
-					  "after",
-					  "once gradients are complete after",
-					  "at the update" };
-	const char *program = zr_program_name[r->p->id];
-	if (r->at.use < 0) {
-		snprintf(buf, n, "%s in program %s", at[r->at.at], program);
-		return buf;
-	}
-
-	const struct zr_use *use = &r->uses->use[r->at.use];
-	snprintf(buf, n, "%s the %s of %s in program %s", at[r->at.at], zr_phase_name[use->phase],
-		 zr_layer_at(&r->f->decl, use->layer)->name, program);
-	return buf;
-}
-
-int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit)
-{
-	char point[160];
-	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r),
-		      point_text(r, point, sizeof point), r->f->layout.unit[unit].name, what);
-}
-
-void zr_rec_must(struct recorder *r, int *rc, int right, const char *what, int32_t unit)
-{
-	if (!*rc && !right)
-		*rc = zr_rec_refuse(r, what, unit);
-}
-
-/* ---- writing down ---- */
-
-int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
-{
-	struct zr_program *p = r->p;
-	if (zr_list_room(&p->op, p->n + 1, &p->cap, sizeof *p->op) ||
-	    zr_list_room(&p->unit, p->n_unit + n, &p->cap_unit, sizeof *p->unit))
-		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-
-	op.first = p->n_unit;
-	op.n = n;
-	for (int32_t i = 0; i < n; i++)
-		p->unit[p->n_unit++] = units[i];
-	p->op[p->n++] = op;
-	p->updates |= op.kind == ZR_P_UPDATE;
-	return 0;
-}
-
-int zr_rec_wait(struct recorder *r, int32_t target)
-{
-	r->p->op[target].hops = 0;
-	return zr_rec_emit(r,
-			   (struct zr_pop){ .kind = ZR_P_WAIT,
-					    .target = target,
-					    .once = r->p->op[target].once },
-			   NULL, 0);
-}
-
-int32_t zr_rec_under_way(struct recorder *r, int32_t i)
-{
-	while (i < r->p->n && !r->p->op[i].hops)
-		i++;
-	return i;
-}
-
-int zr_rec_advance(struct recorder *r, int32_t kind)
-{
-	int rc = 0;
-	r->first = zr_rec_under_way(r, r->first);
-	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
-		struct zr_pop *op = &r->p->op[i], hop = { .kind = ZR_P_HOP, .target = i };
-		if (op->kind == kind && op->hops > 1) {
-			op->hops--;
-			rc = zr_rec_emit(r, hop, NULL, 0);
-		} else if (op->kind == kind && kind != ZR_P_GATHER) {
-			rc = zr_rec_wait(r, i);
-		}
-	}
-	return rc;
-}
-
-int zr_rec_wait_gather(struct recorder *r, int32_t unit)
-{
-	int32_t op = r->gather[unit];
-	if (op < 0)
-		return 0;
-	for (int32_t i = 0; i < r->p->op[op].n; i++)
-		r->gather[r->p->unit[r->p->op[op].first + i]] = -1;
-	return zr_rec_wait(r, op);
-}
-
-int zr_rec_wait_reduce(struct recorder *r)
-{
-	if (r->reducing < 0)
-		return 0;
-	int rc = zr_rec_wait(r, r->reducing);
-	r->reducing = -1;
-	return rc;
-}
-
 /* ---- verbs ---- */
 
 static int check_list(struct recorder *r, const char *verb, const int32_t *units, int32_t n)
@@ -131,25 +22,19 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 		if (units[i] < 0 || units[i] >= r->stage.n_units)
 			return zr_err(r->err, ZR_ESTATE,
 				      "stage %s, %s: %s of unit %d, but there are %d",
-				      stage_name(r), point_text(r, point, sizeof point), verb,
+				      zr_rec_stage(r), zr_rec_point(r, point, sizeof point), verb,
 				      units[i], r->stage.n_units);
 	return 0;
 }
 
-/* Bytes of a block of it, as ranks send each other its parameters. */
-static uint64_t sent_block(const struct zr_setup_facts *f, int32_t unit)
+/* Units of a list that are not experts which ranks divide, in r->some; how many. */
+static int32_t without_experts(struct recorder *r, const int32_t *units, int32_t n)
 {
-	if (zr_sends_codes(f, unit))
-		return zr_dtype_block(ZR_MXINT8);
-	return zr_unit_block(f, unit);
-}
-
-/* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
-static uint64_t received(const struct zr_setup_facts *f, int32_t unit, int32_t group,
-			 uint64_t block)
-{
-	struct zr_share share = zr_unit_share(f, unit, group, f->process.rank);
-	return (uint64_t)((zr_group_ranks(f, group) - 1) * share.per) * block;
+	int32_t count = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (!zr_is_expert(&r->f->homes, units[i]))
+			r->some[count++] = units[i];
+	return count;
 }
 
 #define NOTHING_TO "is whole on every rank: there is nothing to "
@@ -171,19 +56,22 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 			    u);
 		r->gathered[u] = 1;
 		r->live += f->layout.unit[u].elements;
-		if (!zr_unit_view(f, u))
-			op.bytes += received(f, u, group, sent_block(f, u));
+		if (!rc && zr_is_expert(&f->homes, u))
+			rc = zr_rec_gather_expert(r, u);
+		else
+			op.bytes += zr_gathered_bytes(f, u);
 	}
 
-	if (rc || !n)
+	n = rc ? 0 : without_experts(r, units, n);
+	if (!n)
 		return rc;
 
-	int32_t hops = zr_route_gather(f, units[0]).n;
+	int32_t hops = zr_route_gather(f, r->some[0]).n;
 	if (hops > 1)
 		op.hops = hops;
 	for (int32_t i = 0; i < n; i++)
-		r->gather[units[i]] = r->p->n;
-	return zr_rec_emit(r, op, units, n);
+		r->gather[r->some[i]] = r->p->n;
+	return zr_rec_emit(r, op, r->some, n);
 }
 
 static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -196,6 +84,8 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		zr_rec_must(r, &rc, r->gathered[u], "is dropped without having been gathered", u);
 		if (!rc)
 			rc = zr_rec_wait_gather(r, u);
+		if (zr_is_expert(&r->f->homes, u))
+			zr_rec_drop_expert(r, u);
 		r->gathered[u] = 0;
 		r->live -= r->f->layout.unit[u].elements;
 	}
@@ -203,33 +93,6 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	if (rc || !n)
 		return rc;
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
-}
-
-/* Contributions that others send for a unit's share: each rank's; or those of the node for all
- * ranks of this place in their nodes, and then the sums of other nodes. */
-static int64_t contributions(const struct zr_setup_facts *f)
-{
-	const int64_t node = zr_group_ranks(f, ZR_GROUP_NODE);
-	const int64_t nodes = zr_group_ranks(f, ZR_GROUP_CROSS);
-	if (f->node_sum == 1)
-		return f->process.world - 1;
-	return (node - 1) * nodes + (nodes - 1) * (node / f->node_sum);
-}
-
-/* What a rank takes in by the reduce of a unit. */
-static uint64_t reduced_bytes(const struct recorder *r, int32_t unit)
-{
-	const struct zr_setup_facts *f = r->f;
-	const int last = r->p->id == ZR_PROG_LAST_MICRO;
-	int32_t type = f->peers && !zr_codes_gradients(f) ? ZR_F32 : f->types.comm_dtype;
-	int64_t per = zr_unit_share(f, unit, ZR_GROUP_WORLD, f->process.rank).per;
-	uint64_t bytes = 0;
-	if (last || !zr_sums_locally(f))
-		bytes += (uint64_t)(contributions(f) * per) * zr_dtype_block(type);
-	/* the sums, to all who hold masters */
-	if (last && zr_sums_way(f, unit))
-		bytes += received(f, unit, ZR_GROUP_WORLD, ZR_BLOCK * 4);
-	return bytes;
 }
 
 /* The first unit of a list of several that comes in parts; n: none does. */
@@ -266,16 +129,21 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		zr_rec_must(r, &rc, r->state[u], "is reduced before its gradient is complete", u);
 		zr_rec_must(r, &rc, r->state[u] == COMPLETE, "is reduced twice", u);
 		r->state[u] = REDUCED;
-		op.bytes += reduced_bytes(r, u);
+		if (!rc && zr_is_expert(&r->f->homes, u)) {
+			rc = zr_rec_reduce_expert(r, u);
+			continue;
+		}
+		op.bytes += zr_reduced_bytes(r, u);
 	}
 
-	if (!rc && n)
+	n = rc ? 0 : without_experts(r, units, n);
+	if (n)
 		rc = zr_rec_wait_reduce(r);
 	if (rc || !n)
 		return rc;
 
 	r->reducing = r->p->n;
-	return zr_rec_emit(r, op, units, n);
+	return zr_rec_emit(r, op, r->some, n);
 }
 
 /* The units of a list that are frozen, or those that are not, one after the other in r->some;
@@ -297,7 +165,7 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		return zr_err(r->err, ZR_EINVAL,
 			      "[zero] %s: unit %s cannot be updated in the "
 			      "backward: %s, or update_in_backward = no",
-			      stage_name(r), r->f->layout.unit[units[0]].name, reason);
+			      zr_rec_stage(r), r->f->layout.unit[units[0]].name, reason);
 
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
@@ -305,6 +173,10 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 		zr_rec_must(r, &rc, r->state[u] == REDUCED,
 			    "is updated before its gradient is "
 			    "reduced",
+			    u);
+		zr_rec_must(r, &rc, zr_rec_is_reduced(r, u),
+			    "is updated before the gradients of all experts beside it are "
+			    "reduced: raise reduce_bucket_size",
 			    u);
 		zr_rec_must(r, &rc, !split || !r->gathered[u],
 			    "is updated while a gathered copy "
@@ -347,14 +219,6 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 		return 0;
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup }, r->some,
 			   n);
-}
-
-uint64_t zr_published_bytes(const struct zr_setup_facts *f, int32_t unit)
-{
-	const struct zr_groups *g = &f->groups[unit];
-	if (g->param == g->state)
-		return 0;
-	return received(f, unit, g->state, sent_block(f, unit));
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */

@@ -112,6 +112,9 @@ struct zr_layer {
 	const int32_t *units;
 	uint32_t n_units, flags;
 	int32_t cut; /* ZR_CUT_* */
+	/* Of a mixture: so many of its units, from units[first_expert] on, are its experts, one
+	 * each, alike but for their names. 0: it has none that could be placed. */
+	int32_t first_expert, n_experts;
 	int32_t rsv;
 };
 
@@ -142,7 +145,9 @@ struct zr_model_decl {
 	/* Set by the host before declare(): by how many ranks a sequence is shared, into how many
 	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
 	 * nothing is cut. With slices a micro-batch is one sequence, and each layer is computed
-	 * slice by slice, whatever the number of ranks is. This version places no experts. */
+	 * slice by slice, whatever the number of ranks is. With expert_ranks above 1 layers that
+	 * have experts are called part by part, see struct zr_home_call; a model that cannot sets
+	 * it to 1. */
 	int32_t sequence_ranks, slices, expert_ranks;
 	/* Set by the host before declare(), 1: ranks that share a sequence may divide the heads of
 	 * its attention. The model sets 0 if sequence_ranks does not divide the key heads of all
@@ -178,6 +183,56 @@ struct zr_layer_bytes {
 	 * sums_at of the output on, are fp64 sums over the rows of the slice, which its forward
 	 * leaves there in a training. The loss layer gets those of all slices as `slot_sums`. */
 	uint64_t sums_at, sums;
+	/* Of a layer whose experts are placed: experts of a token; elements of a row that an expert
+	 * reads, and of one that it gives; where in `saved` the offsets of all rounds are. */
+	int64_t experts_per_token, expert_width;
+	uint64_t offsets_at;
+};
+
+/* ---- experts over ranks ----------------------------------------------------------
+ * `ranks` ranks divide the experts of a layer: rank r of them has experts [r * here, (r + 1) *
+ * here). The tokens of a call are taken in rounds of ZR_HOME_ROUND, the last one of what is left.
+ * In a round each rank sends the rows of its tokens to the ranks that have their experts, sorted by
+ * expert and in an expert by token; those compute, and send back what their experts made of each
+ * row. A place is an expert of a token; a round has tokens * experts_per_token of them.
+ *
+ * Forward: SORT, then SEND, HOME, TAKE of each round, then END. Backward: the same. `work` stays as
+ * it is from one of these calls to the next. */
+#define ZR_HOME_ROUND 2048
+
+#define ZR_HOME_SORT 1 /* all that comes before the experts; the forward says who has which token */
+#define ZR_HOME_SEND 2 /* the rows of a round, in the order of its places */
+#define ZR_HOME_HOME 3 /* what this rank's experts make of the rows that came */
+#define ZR_HOME_TAKE 4 /* the round's part of what a token's experts made */
+#define ZR_HOME_END  5 /* all that comes behind the experts */
+
+/* Memory of the device, but for `later`; NULL where a part has no use for it. In the backward
+ * `rows` are inputs of experts, as in the forward, and `grads` gradients of what a token's sum
+ * became. GROWABLE. */
+struct zr_home_call {
+	uint32_t size;
+	int32_t part;          /* ZR_HOME_* */
+	int32_t round, rank;   /* of `ranks` */
+	int32_t ranks, here;   /* here: experts of each */
+	int64_t first, tokens; /* of the round: its first token, how many */
+	int64_t came;          /* HOME: rows that came, those of rank 0 first */
+	/* HOME: [ranks * here + 1] where among the rows that came those begin that rank g / here
+	 * has for this rank's expert g % here; the gradients of these alone go to dparam of the
+	 * layer's expert number g */
+	const int32_t *offsets;
+	/* HOME, backward: [ranks * here] in host memory, 1: an earlier round had rows of g, to
+	 * whose gradient this round's is added; else it is stored */
+	const uint8_t *later;
+	void *sent_rows, *sent_grads; /* SEND: [places][expert_width] */
+	float *sent_weights;          /* SEND, backward: [places] what each place weighs */
+	const void *rows, *grads;     /* HOME: [came][expert_width] */
+	const float *weights;         /* HOME, backward: [came] */
+	/* HOME: [came][expert_width] what experts give; in the backward fp32, the gradient w.r.t.
+	 * their inputs */
+	void *made;
+	float *made_weights;       /* HOME, backward: [came] gradient w.r.t. the weights */
+	const void *back;          /* TAKE: [places][expert_width] as `made` of them */
+	const float *back_weights; /* TAKE, backward: [places] */
 };
 
 /* What a token gets does not depend on how many are in the call: to sample with a cache gives the
@@ -281,6 +336,9 @@ struct zr_layer_call {
 	 * of 0, then of slices - 1, 1, slices - 2 and so on, on whatever rank they are: what is
 	 * added in this order has the same bits on every rank. NULL: there are none. */
 	const double *slot_sums;
+	/* Of a layer whose experts are placed: the part of it that is to be computed; NULL: all of
+	 * it, with its experts here. `param` of experts that are elsewhere is NULL. */
+	const struct zr_home_call *home;
 };
 
 /* The end of a step, for zr_model_v1.renew. GROWABLE. All of it is the same on all ranks, and

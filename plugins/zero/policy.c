@@ -36,6 +36,10 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	ZR_OPT(struct policy_opts, gather_16bit_weights_on_model_save, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: "
 	       "model.safetensors of that type and config.json, as other tools load them."),
+	ZR_OPT(struct policy_opts, expert_ranks, ZR_T_COUNT, 0, "1", 1, ZR_HI, "ranks",
+	       "So many neighbouring ranks divide the experts of a mixture's blocks: tokens go to "
+	       "the rank that has their expert, and come back. It divides the number of ranks and "
+	       "that of experts. The same bits. Not with adapters, nor reduction = local."),
 	COUNT(prefetch_bucket_size, 0,
 	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle "
 	      "size, 0 without overlap_comm. Where a gather consists of several transfers, as from "

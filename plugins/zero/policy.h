@@ -18,14 +18,15 @@ struct policy_opts {
 	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance,
 		persistence_threshold;
 	uint8_t overlap_comm, update_in_backward;
-	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks it up by name */
+	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks these up by name */
+	uint64_t expert_ranks;
 	const char *persistent; /* patterns of names; of stages that split parameters, else NULL */
 };
 
 /* The table of struct policy_opts; stages whose parameters stay whole offer only its first
  * entries. */
-#define POLICY_WHOLE_OPTS 6
-#define POLICY_SPLIT_OPTS 11
+#define POLICY_WHOLE_OPTS 7
+#define POLICY_SPLIT_OPTS 12
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
 /* Units of a list at most, as of a mixture of many small experts: each is a segment of a

@@ -126,8 +126,8 @@ is 'what is replaced by the same is not told of' "$(replaced paged_adamw_32bit |
 # ---- ranks that share a sequence ----
 refused 'three ranks of a sequence' '{ "sequence_parallel_size": 3 }' \
 	'sequence_parallel_size: a power of two of ranks shares a sequence here$'
-refused 'experts of several ranks' '{ "expert_parallel": { "enabled": true, "autoep_size": 2 } }' \
-	'expert_parallel\.enabled: experts are not split over ranks; use "stage": 3$'
+refused 'another way to choose experts' '{ "expert_parallel": { "enabled": true, "autoep_size": 2, "top_k": 3 } }' \
+	'expert_parallel\.top_k: config.json says how tokens choose experts, and nothing changes it$'
 refused 'parts of layers' '{ "max_steps": 9, "parallelism_config": { "tp_size": 2 } }' \
 	'parallelism_config\.tp_size: layers are not split over ranks; '
 refused 'a length that no ranks can share' '{ "max_steps": 9, "max_length": 1001, "parallelism_config": { "cp_size": 2 } }' \
@@ -160,7 +160,12 @@ is '... and DeepSpeed' "$(shares '{ "max_steps": 9, "per_device_train_batch_size
  "deepspeed": { "zero_optimization": { "stage": 3 }, "communication_data_type": "bf16" } }')" \
 	'communication_data_type fp32 micro_batch_size 1 sequence_ranks 2 slices 4 '
 like 'AutoEP of one rank' "$(printf '{ "expert_parallel": { "enabled": true } }' >shared.json; import shared.json)" \
-	'expert_parallel\.enabled: of autoep_size = 1: each rank has all experts$'
+	'expert_parallel\.enabled: expert_ranks says it$'
+experts() { printf '%s\n' "$1" >shared.json; import --device cpu shared.json 2>&1; grep '^expert_ranks' out; }
+like 'AutoEP of two ranks' "$(experts '{ "expert_parallel": { "enabled": true, "autoep_size": 2, "comm_backend": "comm" } }')" \
+	'^expert_ranks = 2 '
+like 'AutoEP that is off' "$(experts '{ "expert_parallel": { "enabled": false, "autoep_size": 2 } }')" \
+	'autoep_size: expert_parallel.enabled is off'
 
 # without NAME JSON PATTERN: imported, and a key has no effect
 without() {

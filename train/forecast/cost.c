@@ -74,6 +74,30 @@ static void point_tensors(const struct costs *c, const struct zr_instr *i)
 	}
 }
 
+/* A part of a layer whose experts are placed: as if all experts had as many rows. */
+static struct zr_home_call home_part(const struct costs *c, const struct zr_instr *i)
+{
+	static const uint8_t never[ZR_EXPERTS];
+	const struct zr_setup_facts *f = &c->s->facts;
+	struct zr_home_call part;
+
+	zr_home_part(f, i, &part);
+	part.came = part.tokens * f->layer_bytes[i->number].experts_per_token;
+	part.offsets = nowhere(21);
+	part.later = never;
+	part.sent_rows = nowhere(22);
+	part.sent_grads = nowhere(23);
+	part.sent_weights = nowhere(24);
+	part.rows = nowhere(25);
+	part.grads = nowhere(26);
+	part.weights = nowhere(27);
+	part.made = nowhere(28);
+	part.made_weights = nowhere(29);
+	part.back = nowhere(30);
+	part.back_weights = nowhere(31);
+	return part;
+}
+
 static int layer(struct costs *c, const struct zr_instr *i, double *seconds, struct zr_error *err)
 {
 	struct zr_setup *s = c->s;
@@ -123,6 +147,12 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 
 	if (zr_sliced(&s->facts.slices))
 		zr_slice_call(&s->facts, i, &call);
+
+	struct zr_home_call part;
+	if (i->from) {
+		part = home_part(c, i);
+		call.home = &part;
+	}
 
 	point_tensors(c, i);
 	c->tally.seconds = 0;
@@ -311,9 +341,11 @@ static double collective(struct costs *c, const struct zr_instr *i)
 
 	for (int64_t k = 0; k < i->blocks; k++) {
 		sent += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
-		got += (double)o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+		got += (double)zr_arriving(i, o, k);
 	}
 
+	if (i->flags & ZR_F_ROWS)
+		return exchange(c, i, got);
 	return exchange(c, i, sent > got ? sent : got);
 }
 

@@ -26,10 +26,11 @@ static uint64_t collective_bytes(const struct zr_setup *s, const struct zr_lower
 
 	for (int64_t k = 0; k < i->blocks; k++) {
 		const uint64_t sent = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_SENT, k)].bytes;
-		const uint64_t received = o[zr_in_pair(ZR_O_COLLECTIVE_EACH_RECEIVED, k)].bytes;
+		const uint64_t received = zr_arriving(i, o, k);
 		if (i->number == ZR_COMM_ALL_GATHER)
 			sum += (ranks - 1) * sent;
-		else if (i->group == ZR_GROUP_SEQUENCE) /* its own part stays here */
+		else if (i->group == ZR_GROUP_SEQUENCE || i->group == ZR_GROUP_EXPERT)
+			/* its own part stays here */
 			sum += received / ranks * (ranks - 1);
 		else if (i->number != ZR_COMM_BROADCAST || i->root != s->facts.process.rank)
 			sum += received;
@@ -52,16 +53,17 @@ static uint64_t received_in(const struct zr_setup *s, int32_t id, int32_t group)
 	return sum;
 }
 
-/* What ranks that share a sequence send each other, in all micro-batches of a step. */
-static uint64_t sequence_bytes(const struct zr_setup *s)
+/* What ranks that share a sequence, or divide experts, send each other, in all micro-batches of a
+ * step. */
+static uint64_t bytes_among(const struct zr_setup *s, int32_t group)
 {
 	const int64_t before = s->facts.batch.accumulation - 1;
-	uint64_t sum = received_in(s, ZR_S_LAST, ZR_GROUP_SEQUENCE);
+	uint64_t sum = received_in(s, ZR_S_LAST, group);
 
 	if (before > 0)
-		sum += received_in(s, ZR_S_FIRST, ZR_GROUP_SEQUENCE);
+		sum += received_in(s, ZR_S_FIRST, group);
 	if (before > 1)
-		sum += (uint64_t)(before - 1) * received_in(s, ZR_S_MICRO, ZR_GROUP_SEQUENCE);
+		sum += (uint64_t)(before - 1) * received_in(s, ZR_S_MICRO, group);
 	return sum;
 }
 
@@ -71,5 +73,6 @@ uint64_t zr_traffic_received(const struct zr_setup *s)
 			 (uint64_t)(s->facts.batch.accumulation - 1);
 	uint64_t exchange = (uint64_t)(s->facts.process.world - 1) * sizeof(struct zr_boundary);
 	return micro + program_bytes(&s->programs.recorded[ZR_PROG_LAST_MICRO]) +
-	       received_in(s, ZR_S_UPDATE, 0) + sequence_bytes(s) + exchange;
+	       received_in(s, ZR_S_UPDATE, 0) + bytes_among(s, ZR_GROUP_SEQUENCE) +
+	       bytes_among(s, ZR_GROUP_EXPERT) + exchange;
 }

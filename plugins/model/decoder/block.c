@@ -316,6 +316,11 @@ void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 	out->work_fwd = carve_forward(p, NULL, &w);
 	out->work_bwd = carve_backward(p, NULL, &w);
 	out->cache = cache_bytes(p, p->N);
+	if (has_homes(p)) {
+		out->experts_per_token = p->o->experts_per_token;
+		out->expert_width = p->C;
+		out->offsets_at = (uintptr_t)s.routing.offsets;
+	}
 	if (!p->sliced)
 		return;
 
@@ -324,6 +329,17 @@ void block_bytes(const struct pass *p, struct zr_layer_bytes *out)
 	out->keys = out->cache;
 	out->key_sums = (uint64_t)(p->N * 2 * p->K * p->D) * sizeof(float);
 	out->held = activations(p, p->N * held_width(p));
+}
+
+/* Of a block whose experts are placed attention comes before them, and its backward behind. */
+static int begins_block(const struct pass *p)
+{
+	return !p->c->home || p->c->home->part == ZR_HOME_SORT;
+}
+
+static int ends_block(const struct pass *p)
+{
+	return !p->c->home || p->c->home->part == ZR_HOME_END;
 }
 
 int block_forward(const struct pass *p)
@@ -335,9 +351,14 @@ int block_forward(const struct pass *p)
 	carve_saved(p, p->c->saved, &s);
 	carve_forward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
+	if (!begins_block(p))
+		return homes_forward(p, &s, &w);
+
 	rc = attention_forward(p, &s, &w);
 	if (rc || !(p->parts & ZR_PART_AFTER))
 		return rc;
+	if (has_homes(p))
+		return homes_forward(p, &s, &w);
 	if (p->o->experts)
 		return moe_forward(p, &s, &w);
 
@@ -350,15 +371,17 @@ static int after_backward(const struct pass *p, const struct block_saved *s,
 {
 	int rc = ZR_OK;
 
-	if (p->o->parallel)
+	if (p->o->parallel && begins_block(p))
 		rc = add(p, NULL, 1, p->c->grad, w->dout);
 	if (rc)
 		return rc;
-	if (p->o->experts)
+	if (has_homes(p))
+		rc = homes_backward(p, s, w);
+	else if (p->o->experts)
 		rc = moe_backward(p, s, w);
 	else
 		rc = ffn_backward(p, s, w);
-	if (rc)
+	if (rc || !ends_block(p))
 		return rc;
 
 	return output_backward(p, s, w);
@@ -375,7 +398,9 @@ int block_backward(const struct pass *p)
 	use_normed(p, &s, &w);
 	if (p->parts & ZR_PART_AFTER)
 		rc = after_backward(p, &s, &w);
-	if (!rc && p->parts & ZR_PART_ATTEND)
+	if (rc || !ends_block(p))
+		return rc;
+	if (p->parts & ZR_PART_ATTEND)
 		rc = attend_backward(p, &s, &w);
 	if (!rc && p->parts & ZR_PART_SUMS)
 		rc = sums_backward(p, &s, &w);

@@ -9,13 +9,21 @@ int branches_differ(const struct pass *p)
 	return p->dropout > 0 || p->o->residual_gain > 0 || has(p, AFTER1_W);
 }
 
+const void *branch_gradient_at(const struct pass *p, const struct block_work *w)
+{
+	if (branches_differ(p))
+		return w->dbranch;
+
+	return p->o->parallel ? w->dout : p->c->grad;
+}
+
 int branch_gradient(const struct pass *p, int n, enum block_tensor after, const void *x,
 		    const float *stats, const struct block_work *w, const void **dy)
 {
 	const void *dout = p->o->parallel ? w->dout : p->c->grad;
 	int rc;
 
-	*dy = branches_differ(p) ? w->dbranch : dout;
+	*dy = branch_gradient_at(p, w);
 	if (!branches_differ(p))
 		return ZR_OK;
 

@@ -278,7 +278,9 @@ static void declare_layers(const struct zr_inst *g, struct decl *d)
 		d->layers[1 + i] = (struct zr_layer){ .name = d->units[first + i * each].name,
 						      .units = &u[first + i * each],
 						      .n_units = (uint32_t)each,
-						      .cut = ZR_CUT_KEYS };
+						      .cut = ZR_CUT_KEYS,
+						      .first_expert = 1,
+						      .n_experts = (int32_t)g->o->experts };
 	d->layers[1 + L] = (struct zr_layer){ .name = "head",
 					      .units = &u[last],
 					      .n_units = 2,
@@ -342,11 +344,15 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	if (g->slices > 1 && asked.by_heads && g->o->kv_heads % asked.sequence_ranks == 0)
 		g->head_shares = asked.sequence_ranks;
 
+	g->expert_ranks = 1;
+	if (asked.expert_ranks > 1 && g->o->experts % asked.expert_ranks == 0)
+		g->expert_ranks = g->o->experts ? asked.expert_ranks : 1;
+
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
 	out->sequence_ranks = asked.sequence_ranks;
 	out->slices = asked.slices;
 	out->by_heads = g->head_shares > 0;
-	out->expert_ranks = asked.expert_ranks;
+	out->expert_ranks = (int32_t)g->expert_ranks;
 	out->vocabulary = g->o->vocabulary;
 	out->context = g->o->context;
 	out->flops_per_token = flops_per_token(g);

@@ -200,6 +200,7 @@ struct zr_inst {
 	int64_t n_units;
 	int64_t slices;               /* of a sequence, as declare() was told; 1: it is whole */
 	int64_t head_shares;          /* ranks that divide the heads of attention; 0: nobody does */
+	int64_t expert_ranks;         /* ranks that divide the experts of a block; 1: nobody does */
 	int64_t rope_dim;             /* elements of a head that turn */
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
@@ -412,16 +413,19 @@ int add(const struct pass *, const void *a, float gain, const void *b, void *out
 
 /* ---- block.c ---- */
 
-/* What a mixture of experts keeps: the routing of zr_op_route, and of all places gate and up. */
+/* What a mixture of experts keeps: the routing of zr_op_route, of each round where experts are
+ * placed; and of all places gate and up, which are computed again where experts are placed. */
 struct routing {
 	float *p, *lse, *weights;               /* [N, E], [N], [N, k] */
-	int32_t *ids, *offsets, *order, *where; /* [N, k], [E + 1], [N k], [N k] */
+	int32_t *ids, *offsets, *order, *where; /* [N, k], [rounds, E + 1], [N k], [N k] */
 	void *gate, *up;                        /* [N k, F] */
 };
 
-/* Its scratch, by place. */
+/* Its scratch, by place; where experts are placed gate, up, act, dgate and dup are by the rows that
+ * came in a round, and x, y, dy and dx elsewhere. */
 struct moe_work {
 	void *x, *y, *act; /* [N k, C], [N k, C], [N k, F] */
+	void *gate, *up;   /* of rows that came */
 	/* backward only: */
 	void *dy, *dgate, *dup;    /* [N k, C], [N k, F], [N k, F] */
 	float *dx;                 /* [N k, C] */
@@ -473,6 +477,8 @@ int block_backward(const struct pass *);
 
 /* Whether a branch's gradient is not that of the block's output. */
 int branches_differ(const struct pass *);
+/* Where that gradient is, or will be. */
+const void *branch_gradient_at(const struct pass *, const struct block_work *);
 /* *dy: the gradient w.r.t. what branch n (1, 2) gives before its norm, dropout and gain; x and
  * stats are those of the norm. */
 int branch_gradient(const struct pass *, int n, enum block_tensor after, const void *x,
@@ -535,6 +541,19 @@ void moe_carve_forward(const struct pass *, struct carver *, struct moe_work *);
 void moe_carve_backward(const struct pass *, struct carver *, struct moe_work *);
 int moe_forward(const struct pass *, const struct block_saved *, const struct block_work *);
 int moe_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+
+/* ---- homes.c ---- */
+
+/* Whether ranks divide the experts of blocks. */
+static inline int has_homes(const struct pass *p)
+{
+	return p->g->expert_ranks > 1;
+}
+
+/* The part of the feed-forward branch that the call asks for; of the backward's END not the rest of
+ * the block. */
+int homes_forward(const struct pass *, const struct block_saved *, const struct block_work *);
+int homes_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 
 /* ---- ffn.c ---- */
 

@@ -3,11 +3,11 @@
  * moe.c - the feed-forward branch of a block as a mixture of E experts, k of them for each token:
  *
  *   out = x2 + drop(sum over j < k of weight_j expert_j(y)),    y = norm(x2)
- *   expert(y) = (silu(y Wgate) * (y Wup)) Wdown
  *   weights of the k largest softmax(y Wrouter)
  *
  * Places, tokens sorted by expert, are the rows of what experts compute (zeroth/experts.h). Kept
- * from the forward: the routing, and gate and up of all places.
+ * from the forward: the routing, and gate and up of all places. homes.c: the same with experts that
+ * are divided among ranks.
  *
  * The losses of the routers are added to the mean loss of the step's targets, each micro-batch's by
  * its share of the micro-batches. They are made of sums over the tokens of all blocks but padding,
@@ -15,17 +15,17 @@
  * gives the losses; and behind gradients each expert's share of the places comes back. With slices
  * the head has the sums of all of them.
  */
-#include "decoder.h"
+#include "experts.h"
 
 static int64_t places(const struct pass *p)
 {
 	return p->N * p->o->experts_per_token;
 }
 
-/* `columns` activations of each place. */
-static void *take_places(struct carver *v, const struct pass *p, int64_t columns)
+/* `columns` activations of each of so many rows. */
+static void *take(struct carver *v, const struct pass *p, int64_t rows, int64_t columns)
 {
-	return carver_take(v, activations(p, places(p) * columns));
+	return carver_take(v, activations(p, rows * columns));
 }
 
 static void *take_words(struct carver *v, int64_t n)
@@ -96,6 +96,29 @@ int moe_losses(const struct pass *p)
 	return ZR_OK;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t moe_rounds(const struct pass *p)
+{
+	if (!has_homes(p))
+		return 1;
+
+	return (p->N + ZR_HOME_ROUND - 1) / ZR_HOME_ROUND;
+}
+
+/* Rows that can come to a rank in a round: each token of each rank, to as many experts as it has,
+ * and as are here. */
+static int64_t most_rows(const struct pass *p)
+{
+	const int64_t here = p->o->experts / p->g->expert_ranks;
+
+	return p->g->expert_ranks * least(p->N, ZR_HOME_ROUND) *
+	       least(p->o->experts_per_token, here);
+}
+
 void moe_carve_saved(const struct pass *p, struct carver *v, struct routing *r)
 {
 	int64_t E = p->o->experts;
@@ -104,101 +127,64 @@ void moe_carve_saved(const struct pass *p, struct carver *v, struct routing *r)
 	r->lse = take_words(v, p->N);
 	r->weights = take_words(v, places(p));
 	r->ids = take_words(v, places(p));
-	r->offsets = take_words(v, E + 1);
+	r->offsets = take_words(v, moe_rounds(p) * (E + 1));
 	r->order = take_words(v, places(p));
 	r->where = take_words(v, places(p));
-	r->gate = take_places(v, p, p->F);
-	r->up = take_places(v, p, p->F);
+	if (has_homes(p)) {
+		r->gate = r->up = NULL;
+		return;
+	}
+
+	r->gate = take(v, p, places(p), p->F);
+	r->up = take(v, p, places(p), p->F);
+}
+
+/* Of rows that came, where experts are divided. */
+static void carve_came(const struct pass *p, struct carver *v, struct moe_work *m)
+{
+	m->gate = take(v, p, most_rows(p), p->F);
+	m->up = take(v, p, most_rows(p), p->F);
+	m->act = take(v, p, most_rows(p), p->F);
 }
 
 void moe_carve_forward(const struct pass *p, struct carver *v, struct moe_work *m)
 {
-	m->x = m->y = take_places(v, p, p->C); /* x is used up when y is made */
-	m->act = take_places(v, p, p->F);
+	if (has_homes(p)) {
+		carve_came(p, v, m);
+		return;
+	}
+
+	m->x = m->y = take(v, p, places(p), p->C); /* x is used up when y is made */
+	m->act = take(v, p, places(p), p->F);
 }
 
 /* dx lies where act was, x where dy was: each is used up before. */
-void moe_carve_backward(const struct pass *p, struct carver *v, struct moe_work *m)
+static void carve_backward(const struct pass *p, struct carver *v, struct moe_work *m)
 {
 	struct carver act = *v, dx = *v;
 
-	m->act = take_places(&act, p, p->F);
+	m->act = take(&act, p, places(p), p->F);
 	m->dx = take_words(&dx, places(p) * p->C);
 	v->used = carver_max(act.used, dx.used);
-	m->x = m->dy = take_places(v, p, p->C);
-	m->dgate = take_places(v, p, p->F);
-	m->dup = take_places(v, p, p->F);
+	m->x = m->dy = take(v, p, places(p), p->C);
+	m->dgate = take(v, p, places(p), p->F);
+	m->dup = take(v, p, places(p), p->F);
+}
+
+void moe_carve_backward(const struct pass *p, struct carver *v, struct moe_work *m)
+{
+	if (has_homes(p)) {
+		carve_came(p, v, m);
+		m->dgate = take(v, p, most_rows(p), p->F);
+		m->dup = take(v, p, most_rows(p), p->F);
+	} else {
+		carve_backward(p, v, m);
+	}
 	m->dweights = take_words(v, places(p));
 	m->dlogits = take_words(v, p->N * p->o->experts);
 }
 
-/* ---- products ---- */
-
-static int parameter(const struct pass *p, int64_t expert, enum expert_tensor t)
-{
-	return p->g->n_block + (int)expert * EXPERT_TENSORS + (int)t;
-}
-
-/* y = or += W x, or with `back` W^T x, for each place, of `from` and of `to` columns */
-static int multiply(const struct pass *p, const struct routing *r, enum expert_tensor t, int back,
-		    int64_t from, int64_t to, const void *x, void *y, int32_t dtype, int add)
-{
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul_grouped op = { .size = sizeof op,
-					   .flags = (back ? 0 : ZR_MM_TRANS_B) |
-						    (add ? ZR_MM_ACCUMULATE : 0),
-					   .b_dtype = c->dtype,
-					   .rows = places(p),
-					   .experts = p->o->experts,
-					   .n = to,
-					   .k = from,
-					   .offsets = r->offsets,
-					   .a = zr_array_at(c->dtype, x),
-					   .d = zr_array_at(dtype, y) };
-
-	for (int64_t e = 0; e < p->o->experts; e++)
-		op.b[e] = c->param[parameter(p, e, t)];
-
-	return c->ops->matmul_grouped(c->ops, c->stream, &op);
-}
-
-/* dW = or += dy^T x, of `rows` and of `cols` columns: for the experts that store, then for those
- * that add */
-static int gradients(const struct pass *p, const struct routing *r, enum expert_tensor t,
-		     int64_t rows, int64_t cols, const void *dy, const void *x)
-{
-	const struct zr_layer_call *c = p->c;
-	int rc = ZR_OK;
-
-	for (int add = 0; !rc && add < 2; add++) {
-		struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
-						      .flags = add ? ZR_OP_ACCUMULATE : 0,
-						      .dtype = c->dtype,
-						      .rows = places(p),
-						      .experts = p->o->experts,
-						      .m = rows,
-						      .n = cols,
-						      .k = p->o->experts_per_token,
-						      .offsets = r->offsets,
-						      .order = r->order,
-						      .dy = dy,
-						      .x = x };
-		int wanted = 0;
-		for (int64_t e = 0; e < p->o->experts; e++) {
-			int i = parameter(p, e, t);
-			if (!c->accumulate[i] == !add)
-				op.dw[e] = c->dparam[i];
-			else
-				op.dw[e] = NULL;
-			wanted |= op.dw[e] != NULL;
-		}
-
-		if (wanted)
-			rc = c->ops->matmul_grouped_dw(c->ops, c->stream, &op);
-	}
-
-	return rc;
-}
+/* ---- rows ---- */
 
 static int gather(const struct pass *p, const struct routing *r, const void *x, void *out)
 {
@@ -222,7 +208,7 @@ static uint32_t route_flags(const struct pass *p)
 }
 
 /* The router's logits, in fp32 where its probabilities will be. */
-static int route_logits(const struct pass *p, const struct routing *r, const void *x)
+int moe_logits(const struct pass *p, const struct routing *r, const void *x)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_matmul op = { .size = sizeof op,
@@ -242,7 +228,7 @@ static int route_logits(const struct pass *p, const struct routing *r, const voi
 	return c->ops->matmul(c->ops, c->stream, &op);
 }
 
-static int route(const struct pass *p, const struct routing *r, const void *x)
+struct zr_op_route moe_route_op(const struct pass *p, const struct routing *r, int behind)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_route op = { .size = sizeof op,
@@ -257,27 +243,26 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 				  .offsets = r->offsets,
 				  .order = r->order,
 				  .where = r->where,
-				  .before = moe_behind(p, c->in),
-				  .sums = moe_behind(p, c->out),
 				  .targets = c->targets };
-	int rc = route_logits(p, r, x);
+
+	if (behind) {
+		op.before = moe_behind(p, c->in);
+		op.sums = moe_behind(p, c->out);
+	}
+
+	return op;
+}
+
+static int route(const struct pass *p, const struct routing *r, const void *x)
+{
+	const struct zr_layer_call *c = p->c;
+	const struct zr_op_route op = moe_route_op(p, r, 1);
+	int rc = moe_logits(p, r, x);
 
 	if (rc)
 		return rc;
 
 	return c->ops->route(c->ops, c->stream, &op);
-}
-
-static int activate(const struct pass *p, const struct routing *r, void *act)
-{
-	struct zr_op_swiglu op = { .size = sizeof op,
-				   .dtype = p->c->dtype,
-				   .n = places(p) * p->F,
-				   .gate = r->gate,
-				   .up = r->up,
-				   .out = act };
-
-	return p->c->ops->swiglu(p->c->ops, p->c->stream, &op);
 }
 
 /* Each token's sum of what its experts made, weighted. */
@@ -302,7 +287,7 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 {
 	const struct routing *r = &s->routing;
 	const struct moe_work *m = &w->moe;
-	const int32_t t = p->c->dtype;
+	const struct expert_rows at = rows_of_places(p, r);
 	void *out = p->c->out;
 
 	int rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
@@ -311,13 +296,7 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 	if (!rc)
 		rc = gather(p, r, w->ln, m->x);
 	if (!rc)
-		rc = multiply(p, r, EXPERT_GATE_W, 0, p->C, p->F, m->x, r->gate, t, 0);
-	if (!rc)
-		rc = multiply(p, r, EXPERT_UP_W, 0, p->C, p->F, m->x, r->up, t, 0);
-	if (!rc)
-		rc = activate(p, r, m->act);
-	if (!rc)
-		rc = multiply(p, r, EXPERT_DOWN_W, 0, p->F, p->C, m->act, m->y, t, 0);
+		rc = experts_forward(p, &at, m->x, m->act, m->y);
 	if (!rc)
 		rc = combine(p, r, m->y, out);
 	if (!rc)
@@ -327,90 +306,6 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 }
 
 /* ---- backward ---- */
-
-/* The gradients w.r.t. a place's weight and, in m->dgate, w.r.t. what its expert made of it. */
-static int weights_backward(const struct pass *p, const struct routing *r, const struct moe_work *m)
-{
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_expert_weigh op = { .size = sizeof op,
-					 .dtype = c->dtype,
-					 .places = places(p),
-					 .width = p->F,
-					 .order = r->order,
-					 .weights = r->weights,
-					 .x = m->act,
-					 .dy = m->dgate,
-					 .dweights = m->dweights };
-
-	return c->ops->expert_weigh(c->ops, c->stream, &op);
-}
-
-static int activate_backward(const struct pass *p, const struct routing *r,
-			     const struct moe_work *m)
-{
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_swiglu_bwd op = { .size = sizeof op,
-				       .dtype = c->dtype,
-				       .n = places(p) * p->F,
-				       .dy = m->dgate,
-				       .gate = r->gate,
-				       .up = r->up,
-				       .dgate = m->dgate,
-				       .dup = m->dup };
-
-	return c->ops->swiglu_bwd(c->ops, c->stream, &op);
-}
-
-/* dW of the maps down; the gradients w.r.t. gate, up and the weights, from dy of the branch */
-static int experts_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
-			    const void *dy)
-{
-	const int32_t t = p->c->dtype;
-
-	int rc = gather(p, r, dy, m->dy);
-	if (!rc)
-		rc = multiply(p, r, EXPERT_DOWN_W, 1, p->C, p->F, m->dy, m->dgate, t, 0);
-	if (!rc)
-		rc = activate(p, r, m->act);
-	if (!rc)
-		rc = weights_backward(p, r, m);
-	if (!rc)
-		rc = gradients(p, r, EXPERT_DOWN_W, p->C, p->F, m->dy, m->act);
-	if (!rc)
-		rc = activate_backward(p, r, m);
-
-	return rc;
-}
-
-/* dW of the maps gate and up; sum = the gradient w.r.t. y by way of the experts */
-static int inputs_of_experts_backward(const struct pass *p, const struct routing *r,
-				      const struct moe_work *m, const void *y, float *sum)
-{
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_expert_combine add = { .size = sizeof add,
-					    .dtype = ZR_F32,
-					    .out_dtype = ZR_F32,
-					    .rows = p->N,
-					    .k = p->o->experts_per_token,
-					    .width = p->C,
-					    .where = r->where,
-					    .y = m->dx,
-					    .out = sum };
-
-	int rc = gather(p, r, y, m->x);
-	if (!rc)
-		rc = gradients(p, r, EXPERT_GATE_W, p->F, p->C, m->dgate, m->x);
-	if (!rc)
-		rc = gradients(p, r, EXPERT_UP_W, p->F, p->C, m->dup, m->x);
-	if (!rc)
-		rc = multiply(p, r, EXPERT_GATE_W, 1, p->F, p->C, m->dgate, m->dx, ZR_F32, 0);
-	if (!rc)
-		rc = multiply(p, r, EXPERT_UP_W, 1, p->F, p->C, m->dup, m->dx, ZR_F32, 1);
-	if (!rc)
-		rc = c->ops->expert_combine(c->ops, c->stream, &add);
-
-	return rc;
-}
 
 /* The gradient w.r.t. the router's logits. */
 static int logits_backward(const struct pass *p, const struct routing *r, const struct moe_work *m)
@@ -461,9 +356,8 @@ static int router_gradient(const struct pass *p, const struct moe_work *m, const
 	return c->ops->matmul(c->ops, c->stream, &op);
 }
 
-/* dW of the router; sum += the gradient w.r.t. y by way of it */
-static int router_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
-			   const void *y, float *sum)
+int moe_router_backward(const struct pass *p, const struct routing *r, const struct moe_work *m,
+			const void *y, float *sum)
 {
 	const struct zr_layer_call *c = p->c;
 	const int64_t E = p->o->experts;
@@ -488,29 +382,65 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 	return rc;
 }
 
-int moe_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+int moe_input_gradient(const struct pass *p, const struct block_saved *s,
+		       const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	const struct routing *r = &s->routing;
 	struct zr_op_cast round = { .size = sizeof round,
 				    .n = p->N * p->C,
 				    .src = zr_array_at(ZR_F32, w->sum),
 				    .dst = zr_array_at(c->dtype, w->dln) };
+	int rc = ZR_OK;
+
+	if (is16(p))
+		rc = c->ops->cast(c->ops, c->stream, &round);
+	if (rc)
+		return rc;
+
+	return input_gradient(p, NORM2_W, s->x2, s->stats2, w);
+}
+
+/* sum [N, C] = for each token the sum over its places of dx */
+static int sum_of_places(const struct pass *p, const struct routing *r, const float *dx, float *sum)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_expert_combine op = { .size = sizeof op,
+					   .dtype = ZR_F32,
+					   .out_dtype = ZR_F32,
+					   .rows = p->N,
+					   .k = p->o->experts_per_token,
+					   .width = p->C,
+					   .where = r->where,
+					   .y = dx,
+					   .out = sum };
+
+	return c->ops->expert_combine(c->ops, c->stream, &op);
+}
+
+int moe_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
+	const struct routing *r = &s->routing;
+	const struct moe_work *m = &w->moe;
+	const struct expert_rows at = rows_of_places(p, r);
 	const void *dy;
 
 	int rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy);
 	if (!rc)
-		rc = experts_backward(p, r, &w->moe, dy);
+		rc = gather(p, r, dy, m->dy);
+	if (!rc)
+		rc = experts_backward_down(p, &at, m, m->dy, r->weights, m->dweights);
 	if (!rc)
 		rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
 	if (!rc)
-		rc = inputs_of_experts_backward(p, r, &w->moe, w->ln, w->sum);
+		rc = gather(p, r, w->ln, m->x);
 	if (!rc)
-		rc = router_backward(p, r, &w->moe, w->ln, w->sum);
-	if (!rc && is16(p))
-		rc = c->ops->cast(c->ops, c->stream, &round);
+		rc = experts_backward_inputs(p, &at, m, m->x, m->dx);
 	if (!rc)
-		rc = input_gradient(p, NORM2_W, s->x2, s->stats2, w);
+		rc = sum_of_places(p, r, m->dx, w->sum);
+	if (!rc)
+		rc = moe_router_backward(p, r, m, w->ln, w->sum);
+	if (!rc)
+		rc = moe_input_gradient(p, s, w);
 
 	return rc;
 }

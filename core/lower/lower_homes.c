@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_homes.c - a call of a layer, of all rows or of a slice, whose experts are divided among
+ * ranks (core/model/homes.h): the parts of struct zr_home_call, and the rows that go between ranks.
+ *
+ *   SORT; who has how many rows for which expert comes to all; tables of all rounds
+ *   of each round: SEND; rows go to their experts; HOME; what these made comes back; TAKE
+ *   END
+ *
+ * A home has memory for the rows of a round at the most; so the plan knows it, and no row is lost.
+ */
+#include "core/base/numbers.h"
+#include "core/lower/layer_call.h"
+
+/* The experts of a use. */
+struct experts {
+	struct zr_low_call call;
+	struct zr_low_home part;
+	const struct zr_layer_bytes *bytes;
+	int32_t n, here, rounds;
+	uint64_t element; /* bytes of an activation */
+	int backward;
+	struct zr_operand tables, offsets; /* of all rounds */
+};
+
+static struct zr_operand room(struct zr_lowering *l, int32_t region, uint64_t bytes)
+{
+	return zr_low_buffer(l, region, bytes, 64);
+}
+
+/* A region of buffers in host memory. */
+static int32_t host_region(const struct zr_lowering *l)
+{
+	return l->f->device_info.host_access ? ZR_R_WORK : ZR_R_BOUNCE;
+}
+
+static void call(struct zr_lowering *l, struct experts *x, int32_t part)
+{
+	x->part.part = part;
+	zr_low_call(l, &x->call);
+}
+
+/* ---- who has which tokens -------------------------------------------------------- */
+
+static uint64_t offsets_bytes(const struct experts *x, int32_t experts)
+{
+	return (uint64_t)x->rounds * (uint64_t)(experts + 1) * sizeof(int32_t);
+}
+
+/* Those of all ranks, which the forward left. */
+static struct zr_operand gather_offsets(struct zr_lowering *l, const struct experts *x)
+{
+	const int32_t ranks = l->f->homes.ranks;
+	const uint64_t bytes = offsets_bytes(x, x->n);
+	struct zr_operand own =
+		zr_operand_part(zr_low_saved(l, &x->call), x->bytes->offsets_at, bytes);
+	struct zr_operand all = room(l, ZR_R_COMM, bytes * (uint64_t)ranks);
+
+	l->part[0] = (struct zr_sent_received){ own, all };
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_EXPERT, ZR_U8, 0, 1);
+	if (l->f->device_info.host_access)
+		return all;
+
+	struct zr_operand host = room(l, host_region(l), all.bytes);
+	zr_low_move(l, all, host);
+	return host;
+}
+
+static void make_tables(struct zr_lowering *l, struct experts *x)
+{
+	const struct zr_home_table t = zr_home_table_of(&l->f->homes, x->n);
+	struct zr_operand all = gather_offsets(l, x);
+	struct zr_operand offsets = room(l, host_region(l), offsets_bytes(x, x->n));
+
+	x->tables = room(l, host_region(l), t.bytes * (uint64_t)x->rounds);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST,
+					  .number = ZR_H_HOMES,
+					  .blocks = x->call.use->layer });
+	zr_low_operand(l, ZR_O_HOMES_ALL, all, ZR_READS);
+	zr_low_operand(l, ZR_O_HOMES_TABLES, x->tables, ZR_WRITES);
+	zr_low_operand(l, ZR_O_HOMES_OFFSETS, offsets, ZR_WRITES);
+
+	x->offsets = offsets;
+	if (l->f->device_info.host_access)
+		return;
+	x->offsets = room(l, ZR_R_WORK, offsets.bytes);
+	zr_low_move(l, offsets, x->offsets);
+}
+
+/* ---- rounds ---------------------------------------------------------------------- */
+
+static struct zr_operand of_round(struct zr_operand all, int32_t round, int32_t rounds)
+{
+	const uint64_t bytes = all.bytes / (uint64_t)rounds;
+	return zr_operand_part(all, (uint64_t)round * bytes, bytes);
+}
+
+/* Memory for the rows of a round, as many as there can be: sent ones come back in it. */
+static void take_memory(struct zr_lowering *l, struct experts *x)
+{
+	const struct zr_homes *h = &l->f->homes;
+	const int64_t top = x->bytes->experts_per_token;
+	const uint64_t width = (uint64_t)x->bytes->expert_width;
+	const uint64_t places = (uint64_t)(zr_round_tokens(h, 0) * top);
+	const uint64_t came = (uint64_t)zr_home_rows(h, 0, top, x->here);
+	const uint64_t made = x->backward ? sizeof(float) : x->element;
+	struct zr_low_home *p = &x->part;
+
+	p->rows_sent = room(l, ZR_R_COMM, places * width * x->element);
+	p->rows_came = room(l, ZR_R_COMM, came * width * x->element);
+	p->rows_made = room(l, ZR_R_COMM, came * width * made);
+	p->rows_back = room(l, ZR_R_COMM, places * width * made);
+	if (!x->backward)
+		return;
+
+	p->grads_sent = room(l, ZR_R_COMM, places * width * x->element);
+	p->grads_came = room(l, ZR_R_COMM, came * width * x->element);
+	p->weights_sent = room(l, ZR_R_COMM, places * sizeof(float));
+	p->weights_came = room(l, ZR_R_COMM, came * sizeof(float));
+	p->weights_made = room(l, ZR_R_COMM, came * sizeof(float));
+	p->weights_back = room(l, ZR_R_COMM, places * sizeof(float));
+}
+
+static void no_memory(struct zr_low_home *p)
+{
+	p->offsets = p->table = zr_none();
+	p->rows_sent = p->grads_sent = p->weights_sent = zr_none();
+	p->rows_came = p->grads_came = p->weights_came = zr_none();
+	p->rows_made = p->weights_made = p->rows_back = p->weights_back = zr_none();
+}
+
+static void send(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
+{
+	struct zr_low_home *p = &x->part;
+	const int32_t type = l->f->types.dtype;
+
+	no_memory(p);
+	p->rows_sent = m->rows_sent;
+	p->grads_sent = m->grads_sent;
+	p->weights_sent = m->weights_sent;
+	call(l, x, ZR_HOME_SEND);
+	zr_low_exchange_rows(l, type, 0, 0, m->table, m->rows_sent, m->rows_came);
+	if (!x->backward)
+		return;
+	zr_low_exchange_rows(l, type, 0, 0, m->table, m->grads_sent, m->grads_came);
+	zr_low_exchange_rows(l, ZR_F32, 1, 0, m->table, m->weights_sent, m->weights_came);
+}
+
+static void compute(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
+{
+	struct zr_low_home *p = &x->part;
+
+	no_memory(p);
+	p->offsets = m->offsets;
+	p->table = m->table;
+	p->rows_came = m->rows_came;
+	p->grads_came = m->grads_came;
+	p->weights_came = m->weights_came;
+	p->rows_made = m->rows_made;
+	p->weights_made = m->weights_made;
+	call(l, x, ZR_HOME_HOME);
+}
+
+static void take_back(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
+{
+	struct zr_low_home *p = &x->part;
+	const int32_t type = x->backward ? ZR_F32 : l->f->types.dtype;
+
+	zr_low_exchange_rows(l, type, 0, 1, m->table, m->rows_made, m->rows_back);
+	if (x->backward)
+		zr_low_exchange_rows(l, ZR_F32, 1, 1, m->table, m->weights_made, m->weights_back);
+	no_memory(p);
+	p->rows_back = m->rows_back;
+	p->weights_back = m->weights_back;
+	call(l, x, ZR_HOME_TAKE);
+}
+
+/* Whether it computes what experts do, which other ranks have. */
+static int needs_homes(const struct zr_lowering *l, const struct zr_low_call *c)
+{
+	if (!zr_layer_experts(l->f, c->use->layer))
+		return 0;
+	return !c->parts || c->parts & ZR_PART_AFTER;
+}
+
+static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const int32_t layer = c->use->layer, n = zr_layer_experts(l->f, layer);
+	struct experts x = { .call = *c,
+			     .bytes = &l->f->layer_bytes[layer],
+			     .n = n,
+			     .here = zr_experts_here(&l->f->homes, n),
+			     .rounds = zr_home_rounds(&l->f->homes),
+			     .element = (uint64_t)zr_dtype_bytes(l->f->types.dtype),
+			     .backward = c->use->phase == ZR_BACKWARD };
+
+	x.call.home = &x.part;
+	no_memory(&x.part);
+	call(l, &x, ZR_HOME_SORT);
+	make_tables(l, &x);
+	take_memory(l, &x);
+	struct zr_low_home memory = x.part;
+	for (int32_t i = 0; i < x.rounds; i++) {
+		memory.table = of_round(x.tables, i, x.rounds);
+		memory.offsets = of_round(x.offsets, i, x.rounds);
+		x.part.round = i;
+		send(l, &x, &memory);
+		compute(l, &x, &memory);
+		take_back(l, &x, &memory);
+	}
+
+	no_memory(&x.part);
+	call(l, &x, ZR_HOME_END);
+}
+
+void zr_low_calls(struct zr_lowering *l, const struct zr_low_call *c)
+{
+	if (needs_homes(l, c))
+		call_in_parts(l, c);
+	else
+		zr_low_call(l, c);
+}
