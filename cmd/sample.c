@@ -73,6 +73,8 @@ static const struct zr_cmd_option options[] = {
 	{ 0, "system", "TEXT", "system message of --chat", .kind = ZR_CMD_TEXT,
 	  .at = AT(forms.system) },
 	ZR_JINJA_OPTIONS(struct sampler, forms),
+	{ 0, "tools", "FILE", "a JSON list of tools that the chat template writes",
+	  .kind = ZR_CMD_TEXT, .at = offsetof(struct sampler, forms.tools) },
 	ZR_FORM_OPTIONS(struct sampler, forms),
 	{ 0, "bos", "TOKEN", "the first token of a text, for {bos}; --eos for {eos}",
 	  .kind = ZR_CMD_TEXT, .at = AT(forms.bos) },

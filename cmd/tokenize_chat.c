@@ -58,7 +58,8 @@ static const struct zr_cmd_option options[] = {
 	  .kind = ZR_CMD_TEXT, .at = AT(o.template) },
 	{ 0, "train-on", "WHAT",
 	  "assistant (default): what the assistant says; completion: the answer to a prompt; last: "
-	  "the last answer; all: everything",
+	  "the last answer; calls: answers that call tools; thoughts: answers with thoughts; all: "
+	  "everything",
 	  .kind = ZR_CMD_TEXT, .at = AT(o.train_on) },
 	{ 0, "mask", "turn|trl",
 	  "how much of an answer is learned: its text and the end of its turn (default), or what "

@@ -46,7 +46,7 @@ static int has_template(const struct zr_chat_options *o)
 
 int zr_form_given(const struct zr_chat_options *o)
 {
-	return o->system || o->bos || o->date || o->template_kwargs || has_template(o);
+	return o->system || o->bos || o->date || o->tools || o->template_kwargs || has_template(o);
 }
 
 /* Of [data], or of the first set that it mixes: the one whose plugin reads conversations. */

@@ -5,20 +5,24 @@
  */
 #include "files/chat/chat.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "files/chat/input.h"
 #include "files/chat/json_list.h"
 #include "files/chat/parts.h"
 
-#define READ      (1 << 18)
-#define BATCH     (4 << 20)    /* bytes of lines that are encoded at a time */
-#define ITEM      (1 << 16)    /* of them, by one thread at a time */
-#define LINE_MOST (256u << 20) /* bytes of a line */
-#define START     8            /* bytes of a file that say what it is */
-#define SHOWN     5            /* bad lines that are told one by one */
+#define READ       (1 << 18)
+#define BATCH      (4 << 20)    /* bytes of lines that are encoded at a time */
+#define ITEM       (1 << 16)    /* of them, by one thread at a time */
+#define LINE_MOST  (256u << 20) /* bytes of a line */
+#define START      8            /* bytes of a file that say what it is */
+#define TOOLS_MOST (16u << 20)  /* bytes of a file of tools */
+#define SHOWN      5            /* bad lines that are told one by one */
 
 /* Lines that follow one another, and what became of them. */
 struct item {
@@ -38,6 +42,7 @@ struct zr_chat {
 	struct zr_chat_setup s;
 	char file[ZR_TOKENIZER_PATH]; /* the tokenizer.json */
 	struct zr_tokenizer *tokenizer;
+	json_t *tools;                   /* of zr_chat_write; NULL: none */
 	struct zr_chat_encoder *encoder; /* [threads] */
 	struct item *item;
 	int64_t items, room;
@@ -478,6 +483,34 @@ static int open_tokenizer(struct zr_chat *c, const char *path, struct zr_error *
 	return rc;
 }
 
+/* The tools of a file, where the template writes such. */
+static int read_tools(struct zr_chat *c, struct zr_error *err)
+{
+	const char *path = c->o.tools;
+	json_error_t why;
+	char *text = NULL;
+	size_t n = 0;
+
+	if (!path)
+		return 0;
+	if (!c->s.jinja.usual || !zr_jinja_mentions(c->s.jinja.usual, "tools"))
+		return zr_err(err, ZR_EINVAL, "%s: template %s writes no tools", path,
+			      c->s.template.name);
+
+	int no = zr_file_text(AT_FDCWD, path, 1, TOOLS_MOST, &text, &n);
+	if (no)
+		return zr_file_failed(err, path, "cannot read", no);
+
+	c->tools = zr_json_load(text, n, 0, &why);
+	free(text);
+	if (!c->tools)
+		return zr_err(err, ZR_EINVAL, "%s:%d: not JSON: %s", path, why.line, why.text);
+	if (!json_is_array(c->tools) || !json_array_size(c->tools))
+		return zr_err(err, ZR_EINVAL, "%s: expected a list of tools", path);
+
+	return 0;
+}
+
 int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err)
 {
 	struct zr_chat *c = calloc(1, sizeof *c);
@@ -496,6 +529,8 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		rc = open_encoders(c, err);
 	if (!rc)
 		rc = zr_chat_prepare(&c->o, c->tokenizer, &c->s, err);
+	if (!rc)
+		rc = read_tools(c, err);
 	if (rc)
 		zr_chat_close(c);
 	else
@@ -517,6 +552,7 @@ void zr_chat_close(struct zr_chat *c)
 		zr_buf_free(&c->item[i].sizes);
 	}
 
+	json_decref(c->tools);
 	zr_chat_setup_free(&c->s);
 	zr_tokenizer_close(c->tokenizer);
 	zr_buf_free(&c->text);
@@ -560,7 +596,7 @@ static int write_jinja(struct zr_chat *c, const struct zr_chat_message *m, size_
 	if (!with || !list || to_json(m, n, list, with))
 		rc = zr_no_memory(err);
 	if (!rc)
-		rc = zr_chat_turns_begin(t, NULL, err);
+		rc = zr_chat_turns_begin(t, c->tools, NULL, err);
 	if (!rc)
 		rc = zr_chat_turns_text(t, with, n, prompt, out, err);
 	json_decref(list);
@@ -571,7 +607,7 @@ static int write_jinja(struct zr_chat *c, const struct zr_chat_message *m, size_
 int zr_chat_write(struct zr_chat *c, const struct zr_chat_message *m, size_t n, int prompt,
 		  struct zr_chat_text *out, struct zr_error *err)
 {
-	if (c->s.has_forms)
+	if (c->s.has_forms && !c->tools)
 		return zr_chat_render(&c->s.template, m, n, prompt, out, err);
 
 	return write_jinja(c, m, n, prompt, out, err);

@@ -34,7 +34,8 @@ struct zr_chat_options {
 	/* For a template of Jinja: auto, whole or each, see turns.h; the day of strftime_now,
 	 * YYYY-MM-DD; variables, a JSON object. */
 	const char *turns, *date, *template_kwargs;
-	int threads; /* at least 1 */
+	const char *tools; /* for zr_chat_write: a file with a JSON list of tools */
+	int threads;       /* at least 1 */
 	/* Calls fn(arg, item, thread) for each item in [0, n), thread in [0, threads), and returns
 	 * when all are done. */
 	void (*parallel)(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),

@@ -228,31 +228,57 @@ static int is_by_jinja(const struct zr_chat_encoder *e)
 	return e->s->jinja.usual && (!e->s->has_forms || e->c.is_rich);
 }
 
+/* Whether an answer calls tools, or has thoughts. */
+static int has_calls(const struct zr_chat_message *m)
+{
+	return json_array_size(json_object_get(m->json, "tool_calls")) > 0;
+}
+
+static int has_thoughts(const struct zr_chat_message *m)
+{
+	return json_string_length(json_object_get(m->json, "reasoning_content")) > 0;
+}
+
+static int is_wanted(const struct zr_chat_encoder *e, const struct zr_chat_message *m, int is_last)
+{
+	if (m->ignored)
+		return 0;
+
+	switch (e->s->train_on) {
+	case ZR_TRAIN_ASSISTANT:
+		return 1;
+	case ZR_TRAIN_COMPLETION:
+		return m->completion;
+	case ZR_TRAIN_LAST:
+		return is_last;
+	case ZR_TRAIN_CALLS:
+		return has_calls(m);
+	case ZR_TRAIN_THOUGHTS:
+		return has_thoughts(m);
+	default:
+		return 0;
+	}
+}
+
 /* What is to be learned of the conversation, when none of it is yet. */
 static int want_answers(struct zr_chat_encoder *e, struct zr_error *err)
 {
 	const struct zr_conversation *c = &e->c;
-	size_t last = SIZE_MAX;
+	size_t last = c->n;
 
 	e->state.n = 0;
 	if (zr_buf_reserve(&e->state, c->n))
 		return zr_no_memory(err);
 
-	memset(e->state.p, ZR_TURN_LEFT, c->n);
-	e->state.n = c->n;
+	while (last && c->m[last - 1].role != ZR_CHAT_ASSISTANT)
+		last--;
 	for (size_t i = 0; i < c->n; i++) {
 		const struct zr_chat_message *m = &c->m[i];
-		const int train_on = e->s->train_on;
-		if (m->role != ZR_CHAT_ASSISTANT)
-			continue;
-		last = i;
-		if (!m->ignored && (train_on == ZR_TRAIN_ASSISTANT ||
-				    (train_on == ZR_TRAIN_COMPLETION && m->completion)))
-			e->state.p[i] = ZR_TURN_WANTED;
+		const int wanted = m->role == ZR_CHAT_ASSISTANT && is_wanted(e, m, i + 1 == last);
+		e->state.p[i] = wanted ? ZR_TURN_WANTED : ZR_TURN_LEFT;
 	}
 
-	if (e->s->train_on == ZR_TRAIN_LAST && last < c->n && !c->m[last].ignored)
-		e->state.p[last] = ZR_TURN_WANTED;
+	e->state.n = c->n;
 	return 0;
 }
 
@@ -463,7 +489,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 		return rc;
 
 	if (!e->c.plain && is_by_jinja(e)) {
-		rc = zr_chat_turns_begin(&e->turns, e->c.tools, err);
+		rc = zr_chat_turns_begin(&e->turns, e->c.tools, e->c.kwargs, err);
 		if (!rc)
 			rc = want_answers(e, err);
 	}

@@ -13,7 +13,14 @@
 #include "files/chat/turns.h"
 #include "files/tokenizer/tokenizer.h"
 
-enum { ZR_TRAIN_ASSISTANT, ZR_TRAIN_COMPLETION, ZR_TRAIN_ALL, ZR_TRAIN_LAST };
+enum {
+	ZR_TRAIN_ASSISTANT,
+	ZR_TRAIN_COMPLETION,
+	ZR_TRAIN_ALL,
+	ZR_TRAIN_LAST,
+	ZR_TRAIN_CALLS,
+	ZR_TRAIN_THOUGHTS
+};
 
 /* ---- setup.c: what the options mean ---- */
 

@@ -34,6 +34,7 @@ static const struct {
 	int role;
 } rich_roles[] = {
 	{ "tool", ZR_CHAT_TOOL },
+	{ "observation", ZR_CHAT_TOOL },
 	{ "developer", ZR_CHAT_DEVELOPER },
 };
 
@@ -305,7 +306,8 @@ static void count_others(struct reading *r)
 	json_object_foreach((json_t *)r->record, name,
 			    v) if (!is_used(r, name) && !says_nothing(name, v) &&
 				   !(is_alpaca && !strcmp(name, "history")) &&
-				   !(r->c->tools && !strcmp(name, "tools")))
+				   !(r->c->tools && !strcmp(name, "tools")) &&
+				   !(r->c->kwargs && !strcmp(name, "chat_template_kwargs")))
 		zr_unread_see(&r->c->unread, "", name);
 }
 
@@ -532,6 +534,77 @@ static const json_t *text_of_message(struct reading *r, const json_t *content,
 	return NULL;
 }
 
+/* Calls as OpenAI writes them, of the text of one or of a list, {name, arguments} each; NULL: *rc
+ * says why. Owned by the conversation. */
+static const json_t *read_calls(struct reading *r, const json_t *text, int *rc)
+{
+	json_t *list = json_array(), *calls, *one;
+	json_error_t why;
+	size_t i;
+
+	if (!list || json_array_append_new(r->c->made, list)) {
+		*rc = no_memory(r);
+		return NULL;
+	}
+
+	calls = zr_json_load(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL,
+			     &why);
+	if (!calls) {
+		*rc = wrong(r, "fields", "message %zu: function_call: not JSON: byte %d: %s",
+			    r->c->n + 1, why.position, why.text);
+		return NULL;
+	}
+
+	if (json_is_object(calls))
+		calls = json_pack("[o]", calls);
+	json_array_foreach(calls, i, one)
+	{
+		if (!json_is_string(json_object_get(one, "name")) ||
+		    !json_object_get(one, "arguments"))
+			*rc = wrong(r, "fields",
+				    "message %zu: function_call: expected {name, arguments}, or a "
+				    "list of them",
+				    r->c->n + 1);
+		else if (json_array_append_new(list, json_pack("{s:s, s:O}", "type", "function",
+							       "function", one)))
+			*rc = no_memory(r);
+		if (*rc)
+			break;
+	}
+
+	json_decref(calls);
+	return *rc ? NULL : list;
+}
+
+/* ShareGPT's function_call: an assistant's message that calls tools. */
+static int add_call(struct reading *r, const json_t *text)
+{
+	int rc = is_written(r, "", "tool_calls");
+	const json_t *calls = NULL;
+	if (rc < 0)
+		return rc;
+
+	rc = 0;
+	if (!json_is_string(text))
+		return wrong(r, "fields", "message %zu: function_call: expected a text",
+			     r->c->n + 1);
+
+	calls = read_calls(r, text, &rc);
+	if (rc)
+		return rc;
+
+	json_t *message = json_pack("{s:s, s:O}", "role", "assistant", "tool_calls", calls);
+	if (!message || json_array_append_new(r->c->made, message))
+		return no_memory(r);
+
+	r->message = message;
+	r->role_name = "role";
+	r->text_name = "content";
+	rc = keep_message(r, ZR_CHAT_ASSISTANT, NULL, 0);
+	r->message = NULL;
+	return rc;
+}
+
 static int add_message(struct reading *r, const json_t *v, int share)
 {
 	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT;
@@ -552,6 +625,9 @@ static int add_message(struct reading *r, const json_t *v, int share)
 	if (!json_is_string(role) || (!content && !has_calls))
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s", r->c->n + 1,
 			     missing, role_name, text_name);
+
+	if (r->c->jinja && is(role, "function_call"))
+		return add_call(r, content);
 
 	int is_role = role_of(r, role);
 	if (is_role < 0)
@@ -824,6 +900,22 @@ static int read_tools(struct reading *r)
 	return 0;
 }
 
+/* The field chat_template_kwargs: variables of the template, as TRL has them. */
+static int read_kwargs(struct reading *r)
+{
+	const json_t *v = json_object_get(r->record, "chat_template_kwargs");
+
+	if (!v || says_nothing("chat_template_kwargs", v) || !r->c->jinja)
+		return 0;
+	if (!json_is_object(v))
+		return wrong(r, "fields", "chat_template_kwargs: expected an object, found %s",
+			     type_of(v));
+
+	r->c->kwargs = v;
+	r->c->is_rich = 1;
+	return 0;
+}
+
 static int read_line(struct reading *r, const char *p, size_t n, const char *system)
 {
 	int rc = parse(r, p, n);
@@ -831,6 +923,8 @@ static int read_line(struct reading *r, const char *p, size_t n, const char *sys
 		rc = refuse_others(r);
 	if (!rc)
 		rc = read_tools(r);
+	if (!rc)
+		rc = read_kwargs(r);
 	if (!rc)
 		rc = read_record(r);
 	if (!rc)
@@ -849,7 +943,7 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 
 	c->n = 0;
 	c->plain = c->input = c->is_rich = 0;
-	c->tools = NULL;
+	c->tools = c->kwargs = NULL;
 	c->unread = (struct zr_unread){ 0 };
 	int rc = read_line(&r, p, n, system);
 	if (!rc && !c->n)

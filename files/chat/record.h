@@ -13,7 +13,8 @@
  *
  * A template of Jinja gets the messages as they are, with the usual names of roles and fields, as
  * transformers prepares them; then there are roles tool and developer, too, calls of tools,
- * thoughts (reasoning_content, reasoning or thinking), and a field `tools`.
+ * thoughts (reasoning_content, reasoning or thinking), and fields `tools` and
+ * `chat_template_kwargs`. ShareGPT's function_call and observation are such, too.
  *
  * The first four may have a text `system`. A field that asks for another training, as chosen and
  * rejected do, is refused; what else is not read is counted by its name.
@@ -65,8 +66,9 @@ struct zr_conversation {
 	 * for conversations with tools; whether forms write what they can. */
 	const struct zr_jinja *jinja, *with_tools;
 	int has_forms;
-	const json_t *tools; /* a list, NULL: none */
-	int is_rich;         /* it has what forms do not write: tools, calls, thoughts */
+	const json_t *tools;  /* a list, NULL: none */
+	const json_t *kwargs; /* variables of the record's own, NULL: none */
+	int is_rich;          /* it has what forms do not write: tools, calls, thoughts */
 };
 
 /* Reads a line of n bytes. The messages are valid until the next call. system: the system message

@@ -553,7 +553,8 @@ static int choice(const struct setup *u, const char *option, const char *text,
 
 static int choose_rest(struct setup *u)
 {
-	static const char *const train_on[] = { "assistant", "completion", "all", "last", NULL };
+	static const char *const train_on[] = { "assistant", "completion", "all", "last",
+						"calls",     "thoughts",   NULL };
 	static const char *const mask[] = { "turn", "trl", NULL };
 	static const char *const on_bad[] = { "stop", "skip", NULL };
 	static const char *const on_long[] = { "shorten", "drop", NULL };
@@ -562,12 +563,17 @@ static int choose_rest(struct setup *u)
 	unsigned *rules = &u->s->template.rules;
 	int like_trl;
 
-	int rc = choice(u, "train-on", o->train_on, train_on, "assistant, completion, all or last",
-			&u->s->train_on);
+	int rc = choice(u, "train-on", o->train_on, train_on,
+			"assistant, completion, all, last, calls or thoughts", &u->s->train_on);
 	if (!rc)
 		rc = choice(u, "mask", o->mask, mask, "turn or trl", &like_trl);
 	if (rc)
 		return rc;
+
+	if (u->s->train_on >= ZR_TRAIN_CALLS && !u->s->jinja.usual)
+		return zr_err(u->err, ZR_EINVAL,
+			      "train-on %s: template %s writes no calls and no thoughts",
+			      o->train_on, u->s->template.name);
 
 	u->s->jinja.like_trl = like_trl;
 	rc = choice(u, "turns", o->turns, turns, "auto, whole or each", &u->s->jinja.turns);

@@ -9,16 +9,33 @@
 
 /* ---- renderings ---- */
 
-int zr_chat_turns_begin(struct zr_chat_turns *t, const json_t *tools, struct zr_error *err)
+/* Copies of what all conversations share: no count of users is shared by threads. */
+static int copy_variables(struct zr_chat_turns *t, const json_t *kwargs, struct zr_error *err)
+{
+	if (t->has_own || kwargs || !t->variables) {
+		json_decref(t->variables);
+		t->variables = json_deep_copy(t->of->variables);
+	}
+
+	t->has_own = kwargs != NULL;
+	if (!t->variables || (kwargs && json_object_update(t->variables, (json_t *)kwargs)))
+		return zr_no_memory(err);
+
+	return 0;
+}
+
+int zr_chat_turns_begin(struct zr_chat_turns *t, const json_t *tools, const json_t *kwargs,
+			struct zr_error *err)
 {
 	const struct zr_chat_jinja *of = t->of;
+	int rc = copy_variables(t, kwargs, err);
+	if (rc)
+		return rc;
 
-	if (!t->variables)
-		t->variables = json_deep_copy(of->variables); /* no count of users is shared */
 	t->template = of->usual;
 	if (tools && of->with_tools)
 		t->template = of->with_tools;
-	if (!t->variables || json_object_set_new(t->variables, "documents", json_null()))
+	if (json_object_set_new(t->variables, "documents", json_null()))
 		return zr_no_memory(err);
 	if (tools && json_object_set(t->variables, "tools", (json_t *)tools))
 		return zr_no_memory(err);

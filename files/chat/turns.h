@@ -32,13 +32,15 @@ struct zr_chat_jinja {
 struct zr_chat_turns {
 	const struct zr_chat_jinja *of;
 	json_t *variables; /* of the conversation */
+	int has_own;       /* some of them are of that conversation alone */
 	const struct zr_jinja *template;
 	struct zr_jinja_work work;
 };
 void zr_chat_turns_free(struct zr_chat_turns *t);
 
-/* A conversation begins: its tools, NULL: none. */
-int zr_chat_turns_begin(struct zr_chat_turns *t, const json_t *tools, struct zr_error *err);
+/* A conversation begins: its tools, and variables of its own; NULL: none. */
+int zr_chat_turns_begin(struct zr_chat_turns *t, const json_t *tools, const json_t *kwargs,
+			struct zr_error *err);
 
 /* The text of n > 0 messages; prompt: and the start of an answer. No spans. */
 int zr_chat_turns_text(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t n,

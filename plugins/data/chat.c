@@ -31,7 +31,7 @@ static const struct zr_opt options[] = {
 	       "chat template that the tokenizer has. See zeroth-tokenize(1)."),
 	ZR_OPT_ENUM(struct chat_opts, train_on, 0, "assistant", chat_train_on,
 		    "What is learned: what the assistant says, the completion of the prompt, all, "
-		    "or the last answer."),
+		    "the last answer, answers that call tools, or answers with thoughts."),
 	ZR_OPT_ENUM(struct chat_opts, mask, 0, "turn", chat_masks,
 		    "How much of an answer is learned: turn is its text and the end of its turn; "
 		    "trl is what TRL's training templates learn with assistant_only_loss: the "

@@ -21,7 +21,8 @@
 
 #define CACHE_FORMAT "zeroth.chat/4" /* another one where the same input gives other tokens */
 
-const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
+const char *const chat_train_on[] = { "assistant", "completion", "all", "last",
+				      "calls",     "thoughts",   NULL };
 const char *const chat_masks[] = { "turn", "trl", NULL };
 const char *const chat_turns[] = { "auto", "whole", "each", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };

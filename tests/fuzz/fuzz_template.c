@@ -91,7 +91,7 @@ static void render_jinja(const struct zr_chat_jinja *j)
 				      "content", m[i].text, (int)m[i].n);
 		state[i] = m[i].role == ZR_CHAT_ASSISTANT ? ZR_TURN_WANTED : ZR_TURN_LEFT;
 	}
-	fuzz_check(!zr_chat_turns_begin(&turns, NULL, &err));
+	fuzz_check(!zr_chat_turns_begin(&turns, NULL, NULL, &err));
 	while (!err.code && memchr(state, ZR_TURN_WANTED, sizeof state)) {
 		if (zr_chat_turns_next(&turns, m, (size_t)N_MESSAGES, state, &text, &err))
 			fuzz_refused(&err);

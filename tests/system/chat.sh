@@ -265,6 +265,9 @@ wanted=$(data)
 same_jinja 'one that is too long loses its oldest turns' "$(printf "$long" 0)\n" --max-length 100
 is 'and is counted' "$(count truncated)" 1
 
+# told WORD: how many it printed
+told() { sed -n "s/.* \([0-9]*\) $1[ ,].*/\1/p" out; }
+
 # Thoughts of the last answer alone are written: each answer is learned as where it is last.
 cat >thinks.jinja <<END
 {%- set ns = namespace(last=-1) %}
@@ -284,6 +287,26 @@ like 'whole' "$(run thinks.jinja "$thoughts" --turns whole)" '^2 zeroth: in.json
 like 'with forms' "$(run chatml "$hi" --turns each)" '^2 zeroth: turns each: template chatml writes earlier answers as it writes the last one: '
 tools='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},{"role":"tool","content":"said"},{"role":"assistant","content":"b"}]}\n'
 is 'calls and what tools say' "$(run thinks.jinja "$tools" --train-on last)" '0 '
+two='{"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},{"role":"tool","content":"said"},{"role":"assistant","content":"b","reasoning":"so","weight":%s}]}\n'
+run thinks.jinja "$(printf "$two" 0)\n" >/dev/null
+calls=$(data)
+is 'answers that call tools' "$(run thinks.jinja "$(printf "$two" 1)\n" --train-on calls) $(data)" "0  $calls"
+run thinks.jinja '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning":"so"}]}\n' >/dev/null
+of_thought=$(told targets)
+is 'answers with thoughts' "$(run thinks.jinja "$(printf "$two" 1)\n" --train-on thoughts) $(told targets)" "0  $of_thought"
+of_call=$(run thinks.jinja "$(printf "$two" 0)\n" >/dev/null; told targets)
+is 'what a tool says is not learned' "$(run thinks.jinja "$(printf "$two" 1)\n") $(told targets)" "0  $((of_thought + of_call))"
+is 'calls as ShareGPT has them' "$(run thinks.jinja '{"conversations":[{"from":"human","value":"a"},{"from":"function_call","value":"{\\"name\\":\\"f\\",\\"arguments\\":{\\"x\\":1}}"},{"from":"observation","value":"said"},{"from":"gpt","value":"b","reasoning":"so","weight":0}]}\n') $(data)" "0  $calls"
+like 'or not' "$(run thinks.jinja '{"conversations":[{"from":"human","value":"a"},{"from":"function_call","value":"f(1)"}]}\n')" '^2 zeroth: in.jsonl:1: message 2: function_call: not JSON: byte '
+like 'by forms' "$(run chatml "$hi" --train-on calls)" '^2 zeroth: train-on calls: template chatml writes no calls and no thoughts$'
+printf '{%%%% for t in tools or [] %%%%}{{ t.name }}{%%%% endfor %%%%}{{ x }}' | sed 's/%%/%/g' | cat - same.jinja >tools.jinja
+given='{"tools":%s,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n'
+run tools.jinja "$(printf "$given" '[{"name":"f"}]')\n" >/dev/null
+wanted=$(data)
+is 'tools as text' "$(run tools.jinja "$(printf "$given" '"[{\\"name\\":\\"f\\"}]"')\n") $(data)" "0  $wanted"
+like 'that is none' "$(run tools.jinja "$(printf "$given" '"f"')\n")" '^2 zeroth: in.jsonl:1: tools: not JSON: byte '
+is 'variables of a record' "$(run tools.jinja '{"chat_template_kwargs":{"x":"f"},"prompt":"Hi","completion":"Hello"}\n'"$hi") $(told tokens)" \
+	"0  $(($(run tools.jinja "$hi$hi" --template-kwargs '{"x":"f"}' >/dev/null; told tokens) - 1))"
 is 'forms do not write' "$(run chatml "$tools" | sed 's/ (on_bad.*//')" '2 zeroth: in.jsonl:1: message 2: tool_calls: calls of tools are not written to the text'
 is 'nor does a template that has no word of them' "$(run same.jinja "$tools" | sed 's/ (on_bad.*//')" \
 	'2 zeroth: in.jsonl:1: message 2: tool_calls: the chat template does not write it'

@@ -168,6 +168,12 @@ cat > talk.jinja <<'END'
 {% endif %}
 END
 is 'a template of Jinja' "$(printf 'line 1\na text\n' | talk --template talk.jinja)" "$(printf 'line 1\na text\n' | talk)"
+echo '[{"name": "line 1"}]' > tools.json
+like 'a template that writes no tools' "$(echo x | talk --template talk.jinja --tools tools.json; cat talk.err)" \
+	'zeroth: tools.json: template of Jinja writes no tools'
+{ echo '{% for t in tools or [] %}{{ t.name }}{% endfor %}'; cat talk.jinja; } > tools.jinja
+is 'one that writes them' "$(echo 'a text' | talk --template tools.jinja --tools tools.json)" "$(answer "line 1
+$second")"
 is 'a system message' "$(echo 'line 1' | talk --system 'of a text')" \
 	"$(answer "<|im_start|>system
 of a text<|im_end|>

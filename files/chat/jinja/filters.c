@@ -119,7 +119,7 @@ FILTER(filter_title)
 	for (size_t i = 0; i < text.text->n; i++) {
 		const char c = text.text->p[i];
 		const int begins = !i || zj_is_space((unsigned char)p[i - 1]) ||
-				   strchr("-({[<", p[i - 1]);
+				   (p[i - 1] && strchr("-({[<", p[i - 1]));
 		p[i] = c;
 		if (begins && c >= 'a' && c <= 'z')
 			p[i] = (char)(c - 32);
