@@ -167,7 +167,11 @@ IMPORT_MAP(ax_template)
 	for (size_t i = 0; i < TEMPLATES; i++)
 		if (!strcmp(templates[i].name, name))
 			return zr_import_put(im, s, k->to, templates[i].template, NULL);
-	return zr_import_impossible(s, "no template here renders like it, and Jinja is not run");
+	if (!strcmp(name, "jinja"))
+		return zr_import_no_effect(s, "chat_template_jinja says it");
+
+	return zr_import_impossible(s, "no template here renders like it: [data] template = "
+				       "NAME.jinja reads Axolotl's own");
 }
 
 /* The names of fields and roles are one option: finish_fields() makes it of these. */

@@ -144,6 +144,8 @@ IMPORT_MAP(zr_import_refuse); /* unless off */
 
 /* ---- lines.c ---- */
 
+IMPORT_MAP(zr_import_jinja); /* a file of Jinja, NAME.jinja */
+
 /* Adds "section.key = value"; a second one of the same key must have the same value. s may be NULL:
  * the line is then a default of the other program, as `note` says. */
 int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, const char *value,

@@ -223,3 +223,14 @@ void zr_lines_free(struct zr_import *im)
 		free_line(&im->lines[i]);
 	free(im->lines);
 }
+
+IMPORT_MAP(zr_import_jinja)
+{
+	const char *name = zr_import_word(s), *dot = strrchr(name, '.');
+
+	if (dot && !strcmp(dot, ".jinja"))
+		return zr_import_put(im, s, k->to, name, NULL);
+
+	return zr_import_impossible(s, "a chat template of Jinja is read from a file NAME.jinja, "
+				       "which [data] template names; auto is the tokenizer's own");
+}

@@ -158,7 +158,7 @@ static const struct zr_import_key keys[] = {
 	STOP(NULL, "there is no Python class to give them to", "model_init_kwargs.*"),
 	NONE("no code of a model is run", "trust_remote_code"),
 	COPY("router_aux_loss_coef", "model.router_aux_loss_coef"),
-	STOP("", "Jinja is not run: [data] template names one", "chat_template_path"),
+	MADE("chat_template_path", "data.template", zr_import_jinja),
 	STOP(NULL, "[data] says how rows are read", "dataset_kwargs.*"),
 	NONE(LOADER, "dataset_num_proc"),
 	COPY("eos_token", "data.eos"),

@@ -395,6 +395,7 @@ if [ -e axolotl.made ]; then
 		'fields = messages=conversations role=from content=value'
 	of 'a template' "${sets}chat_template: gemma3\neot_tokens: ['<end_of_turn>']\n" 'template = gemma3'
 	of 'its own template' "$sets    chat_template: qwen_25\nchat_template: gemma3\n" 'template = qwen2\.5'
+	of 'a template of Jinja' "${sets}chat_template: jinja\nchat_template_jinja: own.jinja\n" 'template = own\.jinja'
 	of "Alpaca's rows" 'datasets:\n  - path: rows.jsonl\n    type: alpaca\ntrain_on_inputs: true\n' \
 		'template = alpaca-input' 'train_on = all'
 	of 'texts' 'datasets:\n  - path: rows.jsonl\n    type: completion\n    field: story\n' \
@@ -427,6 +428,8 @@ if [ -e axolotl.made ]; then
 		"${sets}    field_messages: dialog\n  - path: rows.jsonl\n    type: chat_template\n    field_messages: talk\n" \
 		':10: datasets\[1\]\.field_messages: another name than that of a data set before'
 	no 'another template' "${sets}chat_template: qwen3\n" ':7: chat_template: no template here renders like it'
+	no 'a template as a text' "${sets}chat_template_jinja: '{{ x }}'\n" \
+		'chat_template_jinja: a chat template of Jinja is read from a file NAME\.jinja, which'
 	no 'other roles' "$sets    roles_to_train: [user]\n" 'roles_to_train: of roles, what the assistant says'
 	no 'other ends' "$sets    train_on_eos: all\n" 'train_on_eos: the end of each learned turn is learned'
 	no 'another end of turns' "${sets}chat_template: gemma3\neot_tokens: [x]\n" 'eot_tokens: what ends a turn'
