@@ -6,11 +6,17 @@
 # what its generation blocks wrote, as bytes, or that it fails. All templates were written for this.
 #
 #   make_jinja.py tests/golden/chat/jinja.jsonl      needs transformers (5.24.0) and jinja2 (3.1.6)
+#   make_jinja.py --turns tests/golden/chat/turns.jsonl
 #   make_jinja.py --compare PROGRAM COUNT TEMPLATE.jinja...
+#   make_jinja.py --compare-turns PROGRAM COUNT TEMPLATE.jinja...
+#   make_jinja.py --twins COUNT TEMPLATES
 #
-# The second form compares PROGRAM, which renders lines of JSON on standard input as t_jinja does
-# with ZR_JINJA_TEMPLATE, over COUNT conversations drawn at random, for templates of models: they are
-# not part of this repository.
+# turns.jsonl has texts of conversations, and what is learned of them, by the rule of
+# files/chat/turns.h, which texts_of() below states once more: for tests/unit/chat/t_turns.c.
+# --compare compares PROGRAM, t_jinja, which renders lines of JSON with ZR_JINJA_TEMPLATE, over COUNT
+# conversations drawn at random, for templates of models: these are not part of this repository.
+# --compare-turns does so with t_turns. --twins counts how often the rule learns of NAME.jinja what
+# TRL's NAME_training.jinja says is learned, where both write the same text.
 import datetime
 import json
 import os
@@ -242,6 +248,170 @@ def conversation(seed):
 	return dict(v, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
 
 
+# ---- what is learned ----
+
+
+def is_wanted(m):
+	return m["role"] == "assistant" and m.get("weight") != 0
+
+
+def texts_of(template, messages, mode, trl, more):
+	"""Texts with spans of bytes, or None where that fails: the rule of files/chat/turns.h."""
+	def render(n, prompt):
+		got = reference(template, dict(more, messages=messages[:n], add_generation_prompt=prompt))
+		if got is None:
+			raise ValueError
+		return got[0].encode(), got[1]
+
+	wanted = [i for i, m in enumerate(messages) if is_wanted(m)]
+	out = []
+	try:
+		if "generation %}" in template or "generation -%}" in template:
+			if not wanted:
+				return [[render(len(messages), False)[0].decode(), []]]
+			for last in (reversed(wanted) if mode == "each" else [None]):
+				end = len(messages) if last is None else last + 1
+				text, spans = render(end, False)
+				blocks, at = {}, 0
+				if last is not None or any(m["role"] == "assistant" and not is_wanted(m) for m in messages):
+					for i in range(end):
+						if messages[i]["role"] == "assistant":
+							n = len(render(i + 1, False)[1])
+							if n < at or n > len(spans):
+								break
+							blocks[i] = spans[at:n]
+							at = n
+					if at < len(spans):
+						return None
+					spans = [s for i in ([last] if last is not None else wanted) for s in blocks.get(i, [])]
+				out.append([text.decode(), spans])
+			return out
+
+		if not wanted:
+			return [[render(len(messages), False)[0].decode(), []]]
+		while wanted:
+			last = wanted[-1]
+			for end in ([last + 1] if mode == "each" else [len(messages), last + 1]):
+				text = render(end, False)[0]
+				spans = {}
+				for i in ([last] if mode == "each" else [w for w in wanted if w < end]):
+					before = render(i, True)[0]
+					if not text.startswith(before):
+						continue
+					through = render(i + 1, False)[0]
+					if text.startswith(through) and len(through) > len(before):
+						to = len(through)
+						if not trl:
+							to = len(before) + len(through[len(before):].rstrip(b" \t\n\r")) or to
+							to = len(through) if to == len(before) else to
+						spans[i] = [len(before), to]
+				if mode == "whole" and len(spans) < len(wanted):
+					return None
+				if last in spans:
+					break
+			else:
+				return None
+			out.append([text.decode(), [spans[i] for i in sorted(spans)]])
+			wanted = [i for i in wanted if i not in spans]
+		return out
+	except ValueError:
+		return None
+
+
+HEAD = "{{ '<' + m.role + '>' }}"
+PROMPT = "{% if add_generation_prompt %}<assistant>{% endif %}"
+LAST = "{% set ns = namespace(n=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.n = loop.index0 %}{% endif %}{% endfor %}"
+TURNS = [
+	"{% for m in messages %}" + HEAD + "{{ m.content }}<e>\n{% endfor %}" + PROMPT,
+	"{% for m in messages %}" + HEAD + "{{ m.content }}<e> \n\t{% endfor %}" + PROMPT + "{% if not add_generation_prompt %}<end>{% endif %}",
+	LAST + "{% for m in messages %}" + HEAD + "{% if m.reasoning_content and loop.index0 > ns.n %}<t>{{ m.reasoning_content }}</t>{% endif %}{{ m.content }}<e>\n{% endfor %}" + PROMPT,
+	"{% for m in messages %}" + HEAD + "{{ m.content }}{% endfor %}" + PROMPT.replace("<assistant>", "<assistant><t>"),
+	"{% for m in messages %}" + HEAD + "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<e>{% endgeneration %}\n{% else %}{{ m.content }}{% endif %}{% endfor %}",
+	"{% for m in messages %}{% if m.role == 'assistant' %}" + HEAD + "{% if m.reasoning_content %}{% generation %}<t>{{ m.reasoning_content }}</t>{% endgeneration %}{% endif %}-{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}",
+	"{{ raise_exception('no') if messages[0].role == 'assistant' }}{% for m in messages %}" + HEAD + "{{ m.content|trim }}  {% endfor %}" + PROMPT,
+]
+
+
+def said(r):
+	m = []
+	for _ in range(r.randrange(1, 7)):
+		role = r.choice(["user", "assistant", "user", "assistant", "tool"])
+		m.append({"role": role, "content": r.choice(T[:9])})
+		if role == "assistant" and r.random() < .4:
+			m[-1]["reasoning_content"] = r.choice(["so", "é\n"])
+		if role == "assistant" and r.random() < .15:
+			m[-1]["weight"] = 0
+	return m
+
+
+def make_turns(path):
+	with open(path, "w") as out:
+		for k, template in enumerate(TURNS):
+			for seed in range(30):
+				r = random.Random(1000 * k + seed)
+				m, mode, trl = said(r), r.choice(["auto", "auto", "whole", "each"]), r.random() < .3
+				line = {"template": k, "messages": m, "turns": mode, "trl": trl, "texts": texts_of(template, m, mode, trl, {})}
+				if not seed:
+					line["text"] = template
+				out.write(json.dumps(line) + "\n")
+
+
+def compare_turns(program, count, paths):
+	total = {}
+	for path in paths:
+		with open(path, newline="") as f:
+			template = f.read()
+		asked, wanted = [], []
+		for seed in range(count):
+			v = conversation(seed)
+			r = random.Random(seed)
+			mode, trl = r.choice(["auto", "auto", "whole", "each"]), r.random() < .3
+			m = v.pop("messages")
+			v.pop("add_generation_prompt")
+			asked.append(json.dumps({"messages": m, "turns": mode, "trl": trl, "variables": v}))
+			wanted.append(texts_of(template, m, mode, trl, v))
+		env = dict(os.environ, ZR_TURNS_TEMPLATE=path, ZR_JINJA_DAYS=str((DAY - datetime.date(1970, 1, 1)).days))
+		run = subprocess.run([program], input="\n".join(asked) + "\n", capture_output=True, text=True, env=env)
+		got = [json.loads(line) for line in run.stdout.splitlines()]
+		tally = {"equal": sum(w is not None and w == g for w, g in zip(wanted, got)),
+			 "both refuse": sum(w is None and g is None for w, g in zip(wanted, got)),
+			 "differ": sum(w != g for w, g in zip(wanted, got)) + abs(len(got) - len(wanted))}
+		print(os.path.basename(path), tally, flush=True)
+		for k, n in tally.items():
+			total[k] = total.get(k, 0) + n
+	print(total)
+
+
+def twins(count, folder):
+	for name in sorted(os.listdir(folder)):
+		base = name.replace("_training.jinja", ".jinja")
+		if base == name or not os.path.exists(os.path.join(folder, base)):
+			continue
+		texts = []
+		for n in (base, name):
+			with open(os.path.join(folder, n), newline="") as f:
+				texts.append(f.read())
+		tally = {"same text": 0, "same mask": 0, "but for white space": 0}
+		for seed in range(count):
+			v = conversation(seed)
+			m = v.pop("messages")
+			v.pop("add_generation_prompt")
+			ours, theirs = texts_of(texts[0], m, "auto", True, v), texts_of(texts[1], m, "auto", True, v)
+			if not ours or not theirs or ours[0][0] != theirs[0][0] or len(ours) > 1 or not ours[0][1]:
+				continue
+			raw = ours[0][0].encode()
+			tally["same text"] += 1
+			joined = [[]]
+			for s in theirs[0][1]:  # blocks that touch are one
+				if joined[-1] and joined[-1][1] == s[0]:
+					joined[-1][1] = s[1]
+				else:
+					joined.append(list(s))
+			tally["same mask"] += joined[1:] == ours[0][1]
+			tally["but for white space"] += [raw[a:b].strip() for a, b in joined[1:]] == [raw[a:b].strip() for a, b in ours[0][1]]
+		print(base, tally, flush=True)
+
+
 def compare(program, count, paths):
 	drawn = [conversation(i) for i in range(count)]
 	asked = "".join(json.dumps(v) + "\n" for v in drawn)
@@ -268,5 +438,11 @@ def compare(program, count, paths):
 
 if len(sys.argv) > 3 and sys.argv[1] == "--compare":
 	compare(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+elif len(sys.argv) > 3 and sys.argv[1] == "--compare-turns":
+	compare_turns(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+elif len(sys.argv) == 4 and sys.argv[1] == "--twins":
+	twins(int(sys.argv[2]), sys.argv[3])
+elif sys.argv[1] == "--turns":
+	make_turns(sys.argv[2])
 else:
 	make(sys.argv[1])
