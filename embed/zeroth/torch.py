@@ -22,7 +22,12 @@ import ctypes
 import fnmatch
 import functools
 import hashlib
+import json
+import logging
 import os
+import shutil
+import subprocess
+import tempfile
 import threading
 import zlib
 
@@ -31,7 +36,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
-from . import Error
+from . import Error, _lib
 from .outside import BACKWARD, DONE, FORWARD, LOSS, Outside
 
 _INVALID, _STATE, _FAILED = -2, -7, -8
@@ -349,12 +354,10 @@ class Engine:
         self._order = [t for _, mine in units for t in mine]  # as Zeroth numbers them
 
     def _open_engine(self):
-        config, options = self._config, dict(self._options)
-        if isinstance(config, dict):
-            config, options = None, {**_flat(config), **options}
-        if self._shared.n == 1 and _is_launched() and not _says(config, options, "boot", "plugin"):
-            options["boot.plugin"] = "env"
-        self._shared.engine = Outside(self._declared_units, self._declared_layers, config, options,
+        how = _configured(self._config, self._options)
+        if self._shared.n == 1 and _is_launched() and not _says(how, "boot", "plugin"):
+            how["options"]["boot.plugin"] = "env"
+        self._shared.engine = Outside(self._declared_units, self._declared_layers, **how,
                                       ranks=self._shared.n, numbers=self._count_numbers())
 
     def _install(self):
@@ -1006,21 +1009,67 @@ def _is_launched():
     return "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
 
 
-def _says(config, options, section, key):
+def _says(how, section, key):
     """Whether a configuration says something about a key."""
-    if section + "." + key in options:
+    if section + "." + key in how["options"]:
         return True
-    if config is None:
-        return False
-    found = ""
-    with open(config, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            line = line.strip()
-            if line.startswith("["):
-                found = line[1:].partition("]")[0].strip()
-            elif found == section and line.partition("=")[0].strip() == key:
-                return True
+    text, found = how.get("text") or "", ""
+    if how.get("config") is not None:
+        with open(how["config"], encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            found = line[1:].partition("]")[0].strip()
+        elif found == section and line.partition("=")[0].strip() == key:
+            return True
     return False
+
+
+def _is_deepspeed(config):
+    """Whether a dict is a configuration of DeepSpeed, which has keys outside of sections."""
+    return any("." not in key and not isinstance(value, dict) for key, value in config.items()) \
+        or "zero_optimization" in config or "type" in config.get("optimizer", {})
+
+
+def _command():
+    """The command zeroth, of the prefix or the build that the library is of."""
+    at = os.path.dirname(os.path.realpath(_lib._name)) if "/" in _lib._name else ""
+    for path in (os.path.join(at, "..", "bin", "zeroth"), os.path.join(at, "..", "zeroth")):
+        if at and os.access(path, os.X_OK):
+            return path
+    found = shutil.which("zeroth")
+    if not found:
+        raise Error(_INVALID, "DeepSpeed's configuration is read by the command zeroth, which is "
+                              "neither beside {} nor in PATH: install it, or give an INI".format(
+                                  _lib._name))
+    return found
+
+
+def _imported(path):
+    """The text of an INI that says what DeepSpeed's file does."""
+    done = subprocess.run([_command(), "config", "import", "--device", "cpu", path],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    said = done.stderr.decode().strip()
+    if done.returncode:
+        raise Error(_INVALID, said)
+    logging.getLogger("zeroth").warning("%s", said)
+    return done.stdout.decode()
+
+
+def _configured(config, options):
+    """Arguments of zeroth.Engine for what initialize() was given."""
+    options = dict(options or {})
+    if isinstance(config, dict) and not _is_deepspeed(config):
+        return {"options": {**_flat(config), **options}}
+    if isinstance(config, dict):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(config, file, indent=1)
+            file.flush()
+            return {"text": _imported(file.name), "options": options}
+    if config is not None and os.fspath(config).endswith(".json"):
+        return {"text": _imported(config), "options": options}
+    return {"config": config, "options": options}
 
 
 def _bytes(x):
@@ -1046,8 +1095,148 @@ def _flat(config):
 
 def initialize(model, config=None, *, options=None, units=None, example=None):
     """An engine that trains the module. config: the path of an INI file, or a dict {"zero":
-    {"plugin": "stage3"}}; options: a dict of "section.key" over it. units: patterns of names of
+    {"plugin": "stage3"}}; or DeepSpeed's configuration, a path of .json or a dict. options: a dict of "section.key" over it. units: patterns of names of
     modules whose parameters are gathered together; what fits none is found by a rule. example: a
     batch by which the engine opens at once, not with the first one: a tuple of arguments, or a dict
     of them by name."""
     return Engine(model, config, options, units, example)
+
+
+# ---- as an optimizer --------------------------------------------------------------------
+
+class Optimizer:
+    """Updates parameters as torch.optim's optimizers do, with any optimizer of Zeroth's and its
+    states on any tier, for a training that computes and shares gradients itself.
+
+        optimizer = zeroth.torch.Optimizer(model.named_parameters(), {"optimizer": {"lr": 1e-3}})
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    parameters: as torch.optim takes them, or pairs of name and parameter; they become memory of
+    Zeroth's. config, options: as for initialize(); stages 0 to 2. The learning rate is [scheduler]'s.
+    A parameter without a gradient gets 0."""
+
+    def __init__(self, parameters, config=None, *, options=None, unit=1 << 22):
+        pairs = [p if isinstance(p, tuple) else ("p{}".format(i), p)
+                 for i, p in enumerate(parameters)]
+        self._tensors = [_Tensor(name, p) for name, p in pairs if p.requires_grad and p.numel()]
+        if not self._tensors:
+            raise Error(_INVALID, "the optimizer has no parameters to train")
+        self._groups = [[]]
+        for t in self._tensors:
+            if sum(x.elements for x in self._groups[-1]) + t.elements > unit and self._groups[-1]:
+                self._groups.append([])
+            self._groups[-1].append(t)
+        how = _configured(config, options)
+        how["options"].setdefault("train.micro_batch_size", 1)
+        # nothing is left for a next forward pass: step() returns with the parameters updated
+        how["options"]["train.update_in_forward"] = "no"
+        units = [("unit {}".format(i), [(t.name, t.declared(), False) for t in group])
+                 for i, group in enumerate(self._groups)]
+        layers = [(name, [i]) for i, (name, _) in enumerate(units)]
+        self._engine = Outside(units, layers, **how)
+        self._begun = False
+        self._check()
+
+    def _check(self):
+        dtype = _DTYPES[self._engine.dtype]
+        for t in self._tensors:
+            if t.p.device.type != "cpu" or t.p.dtype != dtype:
+                raise Error(_INVALID, "{} is {} on {}; [precision] has {} on the CPU".format(
+                    t.name, t.p.dtype, t.p.device, dtype))
+        if self._engine.accumulation != 1:
+            raise Error(_INVALID, "[train] has {} micro-batches in a step; the optimizer gets whole "
+                                  "gradients: leave train_batch_size out".format(
+                                      self._engine.accumulation))
+
+    def _pass(self, training, each):
+        """One pass over all units: each(tensor, address) for what is there of it."""
+        e = self._engine
+        e.begin(0, training)
+        while True:
+            kind, call = e.take(0), e.call[0]
+            if kind == DONE:
+                return
+            if kind == LOSS:
+                (ctypes.c_float * call.samples).from_address(call.loss)[:] = [0.0] * call.samples
+                self._scale = call.scale * call.samples
+            elif kind == (BACKWARD if training else FORWARD):
+                at = call.dparam if training else call.param
+                for k, t in enumerate(self._groups[call.layer]):
+                    if at[k]:
+                        each(t, at[k])
+            e.give(0)
+
+    def _binds(self, t, at):
+        t.p.data, t.at = t.view(at, t.p.dtype), at
+
+    def _stores(self, t, at):
+        to, gradient = t.view(at, torch.float32), t.p.grad
+        if gradient is None:
+            ctypes.memset(at, 0, 4 * t.elements)
+        elif gradient.layout == torch.strided:
+            torch.mul(gradient, self._scale, out=to) if gradient.dtype == to.dtype \
+                else to.copy_(gradient).mul_(self._scale)
+        else:
+            to.zero_().add_(gradient, alpha=self._scale)
+
+    def _gives(self, i, first, n, at):
+        part = self._tensors[i].first.reshape(-1)[first:first + n].to(torch.float32).contiguous()
+        ctypes.memmove(at, part.data_ptr(), 4 * n)
+
+    def _begin(self, resumed=False):
+        if self._begun:
+            return
+        stage = self._engine.config()["zero.plugin"]
+        if stage not in ("stage0", "stage1", "stage2"):
+            raise Error(_INVALID, "[zero] plugin = {}: an optimizer's parameters are whole between "
+                                  "its steps: stage0, stage1 or stage2".format(stage))
+        if not resumed:
+            self._engine.visit("put", self._gives)
+        self._pass(False, self._binds)
+        for t in self._tensors:
+            t.first = None
+        self._begun = True
+
+    def step(self, closure=None):
+        """Updates the parameters by their gradients; returns what closure() does."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            self._begin()
+            self._pass(True, self._stores)
+        self._engine.train_step()
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        for t in self._tensors:
+            if set_to_none or t.p.grad is None:
+                t.p.grad = None
+            else:
+                t.p.grad.zero_()
+
+    def metrics(self):
+        """The numbers of the last step by name: grad_norm, lr and others."""
+        return self._engine.metrics()
+
+    def save(self):
+        """Saves parameters and states in the directory of [checkpoint] or [run]."""
+        self._begin()
+        self._engine.save()
+
+    def resume(self, path="auto"):
+        """Goes on from a checkpoint, before the first step; returns its step, -1 if "auto" finds
+        none."""
+        step = self._engine.resume(path)
+        if step >= 0:
+            self._begin(resumed=True)
+        return step
+
+    def close(self):
+        """Ends it; the parameters are PyTorch's again, as they are."""
+        for t in self._tensors:
+            t.p.data = t.p.data.clone()
+        self._engine.close()

@@ -5,6 +5,7 @@
     modules.py CASE     prints "good", or what differs
 """
 import copy
+import json
 import os
 import random
 import subprocess
@@ -346,6 +347,65 @@ def refusals():
                 raise ValueError("rank 1 has had enough")
             engine.backward(engine(torch.ones(2, 4)))
     refused(lambda: zeroth.torch.run(one_fails, 2), "rank 1 has had enough")
+
+
+@case
+def deepspeed():
+    """Its configuration gives what ours does."""
+    model = made()
+    theirs = {"train_batch_size": SAMPLES * MICRO, "train_micro_batch_size_per_gpu": SAMPLES,
+              "gradient_clipping": 1.0,
+              "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.9, 0.999],
+                                                        "eps": 1e-8, "weight_decay": 0.01}},
+              "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0}}
+    with tempfile.TemporaryDirectory() as at:
+        path = os.path.join(at, "ds.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(theirs, file)
+        want = trained(model)[1]
+        for how in path, theirs:
+            engine = zeroth.torch.initialize(copy.deepcopy(model), how,
+                                             options={"train.steps": STEPS})
+            for step in range(STEPS):
+                for slot in range(MICRO):
+                    engine.backward(engine(*batch(step, slot)))
+                    engine.step()
+            assert engine.digest() == want
+            engine.close()
+    refused(lambda: zeroth.torch.initialize(model, {**theirs, "fp32": {}}, example=batch(0, 0)),
+            "fp32")
+
+
+@case
+def optimizer():
+    start = made()
+    losses, want = plain(start)
+    digests = set()
+    with tempfile.TemporaryDirectory() as at:
+        disk = {"offload.optimizer": {"plugin": "nvme", "path": at}}
+        for stage, more in ("stage0", {}), ("stage2", disk):
+            model, got = copy.deepcopy(start), []
+            how = config(zero=split(stage), **more)
+            how["train"] = {"steps": STEPS, "gradient_clipping": 1.0}
+            adam = zeroth.torch.Optimizer(model.named_parameters(), how)
+            for step in range(STEPS):
+                got.append(0)
+                for slot in range(MICRO):
+                    loss = model(*batch(step, slot)) / MICRO
+                    loss.backward()
+                    got[-1] += loss.item()
+                adam.step()
+                adam.zero_grad()
+            digests.add(adam._engine.digest()[1])
+            adam.close()
+            assert max(abs(a - b) for a, b in zip(got, losses)) < 2e-6
+            assert all((x - want[n]).abs().max() < 2e-6 for n, x in model.state_dict().items()
+                       if "unused" not in n)
+    assert len(digests) == 1
+    refused(lambda: zeroth.torch.Optimizer(start.parameters(), {"zero.plugin": "stage3"}).step(),
+            "stage0, stage1 or stage2")
+    refused(lambda: zeroth.torch.Optimizer(start.parameters(), {"precision.plugin": "bf16"}),
+            "torch.float32")
 
 
 @case

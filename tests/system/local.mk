@@ -16,7 +16,7 @@ system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/torch.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh %D%/report.sh %D%/gallery.sh
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
-	tests/examples/embed_run.c tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/modules.py tests/examples/places.py tests/examples/spirals.c tests/examples/spirals.py
+	tests/examples/embed_run.c tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/modules.py tests/examples/places.py tests/examples/t5.py tests/examples/spirals.c tests/examples/spirals.py
 
 # The full products; the tests alone run a pairwise choice.
 MATRIX_TESTS = matrix repeat offload update fit resume kill
