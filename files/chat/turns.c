@@ -130,19 +130,23 @@ static size_t without_spaces(const struct zr_buf *text, size_t from, size_t to)
 	return to > from ? to : end;
 }
 
-/* Where answer i stands in the text of out. *is: it is written there as where it is last. */
+/* Where answer i stands in the text of out: behind the prompt for it; where that is not how the
+ * template writes it, behind the message before. *is: it is written there as where it is last. */
 static int find_answer(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t i,
 		       const struct zr_chat_text *out, struct zr_chat_span *at, int *is,
 		       struct zr_error *err)
 {
-	int rc = render(t, m, i, 1, err);
-	if (rc)
-		return rc;
+	int rc = 0;
 
-	*is = is_start(&t->work.text, &out->text);
+	*is = 0;
+	for (int prompt = 1; !rc && !*is && prompt >= 0; prompt--) {
+		rc = render(t, m, i, prompt, err);
+		*is = !rc && is_start(&t->work.text, &out->text);
+	}
+
 	at->from = t->work.text.n;
-	if (!*is)
-		return 0;
+	if (rc || !*is)
+		return rc;
 
 	rc = render(t, m, i + 1, 0, err);
 	if (rc)
@@ -180,8 +184,8 @@ static int find_answers(struct zr_chat_turns *t, const struct zr_chat_message *m
 static int cannot_tell(size_t i, struct zr_error *err)
 {
 	return zr_err(err, ZR_EINVAL,
-		      "message %zu: the template does not write it behind its own prompt for an "
-		      "answer, so that nobody can tell what of it is learned; a template with "
+		      "message %zu: what the template writes of it does not come behind what it "
+		      "writes without it, so that nobody can tell what is learned; a template with "
 		      "generation blocks says that itself",
 		      i + 1);
 }

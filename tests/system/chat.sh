@@ -321,7 +321,7 @@ ok 'of all' test "$(data)" != "$last"
 printf '{{ strftime_now("%%%%Y") }}' | sed 's/%%/%/g' >day.jinja
 like 'the day is given' "$(run day.jinja "$hi")" '^2 zeroth: in.jsonl:1: day.jinja:1: the template writes the day on which it is rendered: say which '
 like 'as a day' "$(run day.jinja "$hi" --date 2026-02-29)" '^2 zeroth: date 2026-02-29: there is no such day$'
-like 'what cannot be told' "$(run day.jinja "$hi" --date 2026-02-28)" '^2 zeroth: in.jsonl:1: message 2: the template does not write it behind its own prompt for an answer, '
+like 'what cannot be told' "$(run day.jinja "$hi" --date 2026-02-28)" '^2 zeroth: in.jsonl:1: message 2: what the template writes of it does not come behind what it writes without it, '
 is 'left out, once' "$(run day.jinja "$turns$hi" --date 2026-02-28 --on-bad skip | grep -c 'left out: message')" 2
 like 'a line that it refuses' "$(printf '{{ raise_exception("no " + messages[0].role) }}' >no.jinja; run no.jinja "$hi")" '^2 zeroth: in.jsonl:1: no.jinja:1: the template refuses it: no user '
 printf '{%%%% for m in messages %%%%}{{ m.content }}{%%%% endfor %%%%}{{ x }}{{ bos_token }}' | sed 's/%%/%/g' >x.jinja

@@ -42,8 +42,8 @@ static int collect(struct zr_chat_turns *t, const struct zr_chat_message *m, siz
 			json_array_append_new(spans,
 					      json_pack("[II]", (json_int_t)text.span[i].from,
 							(json_int_t)text.span[i].to));
-		json_array_append_new(out, json_pack("[s#, o]", rc ? "" : text.text.p,
-						     rc ? 0 : (int)text.text.n, spans));
+		json_array_append_new(out, json_pack("[s#, o]", text.text.p ? text.text.p : "",
+						     (int)text.text.n, spans));
 	} while (!rc && memchr(state, ZR_TURN_WANTED, n));
 
 	zr_chat_text_free(&text);
