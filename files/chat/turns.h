@@ -3,11 +3,12 @@
  * turns.h - conversations as text by a model's own Jinja template, and what of it is learned:
  *
  *   a template with generation blocks says itself what is learned, to the byte;
- *   else an answer is what the text through it has more than the text up to it with the prompt for
- *   an answer; or, where the template does not begin its answers with that prompt, as some do that
- *   ask for thoughts, without the prompt: the head of the turn is learned, too. Where later messages
- *   change how an answer is written, as templates do that drop earlier thoughts, it is learned in a
- *   text of its own that ends with it. What is no such difference is refused: nothing is guessed.
+ *   else an answer is what the text through it has more than the text up to it with the prompt
+ *   for an answer; or, where the template does not begin its answers with that prompt, as some do
+ *   that ask for thoughts, without the prompt: the head of the turn is learned, too. Where later
+ *   messages change how an answer is written, as templates do that drop earlier thoughts, it is
+ *   learned in a text of its own that ends with it. What is no such difference is refused: nothing
+ *   is guessed.
  */
 #ifndef ZR_CHAT_TURNS_H
 #define ZR_CHAT_TURNS_H
