@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* ---- renderings ---- */
 
@@ -29,6 +30,8 @@ int zr_chat_turns_begin(struct zr_chat_turns *t, const json_t *tools, const json
 {
 	const struct zr_chat_jinja *of = t->of;
 	int rc = copy_variables(t, kwargs, err);
+
+	t->of_starts = NULL;
 	if (rc)
 		return rc;
 
@@ -97,9 +100,53 @@ int zr_chat_turns_text(struct zr_chat_turns *t, const struct zr_chat_message *m,
 
 /* ---- spans ---- */
 
-static int is_start(const struct zr_buf *a, const struct zr_buf *of)
+/* A rendering of the first messages, as its length and hash: many texts are compared with it. */
+struct start {
+	int known;
+	size_t n;
+	XXH128_hash_t hash;
+};
+
+/* Forgets renderings of other messages than these. */
+static int prepare_starts(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t n,
+			  struct zr_error *err)
 {
-	return a->n <= of->n && (!a->n || !memcmp(a->p, of->p, a->n));
+	const size_t bytes = 2 * (n + 1) * sizeof(struct start);
+
+	if (t->of_starts == m && t->n_starts == n)
+		return 0;
+
+	t->starts.n = 0;
+	if (zr_buf_reserve(&t->starts, bytes))
+		return zr_no_memory(err);
+
+	memset(t->starts.p, 0, bytes);
+	t->starts.n = bytes;
+	t->of_starts = m;
+	t->n_starts = n;
+	return 0;
+}
+
+/* Whether the text begins as the first n messages are rendered, and to which byte. */
+static int begins_with(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t n,
+		       int prompt, const struct zr_buf *text, int *is, size_t *to,
+		       struct zr_error *err)
+{
+	struct start *s = (struct start *)(void *)t->starts.p + 2 * n + (size_t)prompt;
+
+	if (!s->known) {
+		int rc = render(t, m, n, prompt, err);
+		if (rc)
+			return rc;
+
+		s->n = t->work.text.n;
+		s->hash = XXH3_128bits(t->work.text.p, s->n);
+		s->known = 1;
+	}
+
+	*to = s->n;
+	*is = s->n <= text->n && XXH128_isEqual(s->hash, XXH3_128bits(text->p, s->n));
+	return 0;
 }
 
 static int add_span(struct zr_chat_text *out, size_t from, size_t to, size_t message,
@@ -139,26 +186,18 @@ static int find_answer(struct zr_chat_turns *t, const struct zr_chat_message *m,
 	int rc = 0;
 
 	*is = 0;
-	for (int prompt = 1; !rc && !*is && prompt >= 0; prompt--) {
-		rc = render(t, m, i, prompt, err);
-		*is = !rc && is_start(&t->work.text, &out->text);
-	}
-
-	at->from = t->work.text.n;
+	at->message = i;
+	for (int prompt = 1; !rc && !*is && prompt >= 0; prompt--)
+		rc = begins_with(t, m, i, prompt, &out->text, is, &at->from, err);
 	if (rc || !*is)
 		return rc;
 
-	rc = render(t, m, i + 1, 0, err);
-	if (rc)
-		return rc;
-
-	*is = is_start(&t->work.text, &out->text) && t->work.text.n > at->from;
-	at->to = t->work.text.n;
-	at->message = i;
-	if (*is && !t->of->like_trl)
+	rc = begins_with(t, m, i + 1, 0, &out->text, is, &at->to, err);
+	*is = *is && at->to > at->from;
+	if (!rc && *is && !t->of->like_trl)
 		at->to = without_spaces(&out->text, at->from, at->to);
 
-	return 0;
+	return rc;
 }
 
 /* The answers that are wanted and stand in the text of `end` messages. */
@@ -219,9 +258,10 @@ static int by_difference(struct zr_chat_turns *t, const struct zr_chat_message *
 			 struct zr_error *err)
 {
 	const size_t ends[] = { t->of->turns == ZR_TURNS_EACH ? last + 1 : n, last + 1 };
+	int rc = prepare_starts(t, m, n, err);
 
-	for (int k = 0; k < 2; k++) {
-		int rc = zr_chat_turns_text(t, m, ends[k], 0, out, err);
+	for (int k = 0; !rc && k < 2; k++) {
+		rc = zr_chat_turns_text(t, m, ends[k], 0, out, err);
 		if (!rc)
 			rc = find_answers(t, m, ends[k], state, out, err);
 		if (!rc)
@@ -231,6 +271,9 @@ static int by_difference(struct zr_chat_turns *t, const struct zr_chat_message *
 		if (out->n && out->span[out->n - 1].message == last)
 			return 0;
 	}
+
+	if (rc)
+		return rc;
 
 	return cannot_tell(last, err);
 }
@@ -367,5 +410,6 @@ void zr_chat_turns_free(struct zr_chat_turns *t)
 {
 	json_decref(t->variables);
 	zr_jinja_work_free(&t->work);
+	zr_buf_free(&t->starts);
 	*t = (struct zr_chat_turns){ 0 };
 }

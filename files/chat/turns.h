@@ -37,6 +37,9 @@ struct zr_chat_turns {
 	int has_own;       /* some of them are of that conversation alone */
 	const struct zr_jinja *template;
 	struct zr_jinja_work work;
+	struct zr_buf starts; /* what renderings of the first messages were, by their number */
+	const struct zr_chat_message *of_starts;
+	size_t n_starts;
 };
 void zr_chat_turns_free(struct zr_chat_turns *t);
 

@@ -307,6 +307,12 @@ is 'tools as text' "$(run tools.jinja "$(printf "$given" '"[{\\"name\\":\\"f\\"}
 like 'that is none' "$(run tools.jinja "$(printf "$given" '"f"')\n")" '^2 zeroth: in.jsonl:1: tools: not JSON: byte '
 is 'variables of a record' "$(run tools.jinja '{"chat_template_kwargs":{"x":"f"},"prompt":"Hi","completion":"Hello"}\n'"$hi") $(told tokens)" \
 	"0  $(($(run tools.jinja "$hi$hi" --template-kwargs '{"x":"f"}' >/dev/null; told tokens) - 1))"
+last='{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":{"x":1}}}]},{"role":"tool","content":"said"},{"role":"assistant","content":"b"}]}\n'
+run thinks.jinja '{"messages":['"$last" >/dev/null
+wanted=$(data)
+is 'a turn that calls a tool is left whole' "$(run thinks.jinja "$(printf '{"messages":[{"role":"user","content":"%0200d"},{"role":"assistant","content":"a"},' 0)$last" \
+	--max-length 200) $(data)" "0  $wanted"
+is 'or out' "$(run thinks.jinja '{"messages":['"$last" --max-length 20 | grep -c "more than the 20")" 1
 is 'forms do not write' "$(run chatml "$tools" | sed 's/ (on_bad.*//')" '2 zeroth: in.jsonl:1: message 2: tool_calls: calls of tools are not written to the text'
 is 'nor does a template that has no word of them' "$(run same.jinja "$tools" | sed 's/ (on_bad.*//')" \
 	'2 zeroth: in.jsonl:1: message 2: tool_calls: the chat template does not write it'
