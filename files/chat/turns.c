@@ -178,7 +178,7 @@ static size_t without_spaces(const struct zr_buf *text, size_t from, size_t to)
 }
 
 /* Where answer i stands in the text of out: behind the prompt for it; where that is not how the
- * template writes it, behind the message before. *is: it is written there as where it is last. */
+ * template writes it, behind the message before, if there is one. *is: it is written there as where it is last. */
 static int find_answer(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t i,
 		       const struct zr_chat_text *out, struct zr_chat_span *at, int *is,
 		       struct zr_error *err)
@@ -187,7 +187,7 @@ static int find_answer(struct zr_chat_turns *t, const struct zr_chat_message *m,
 
 	*is = 0;
 	at->message = i;
-	for (int prompt = 1; !rc && !*is && prompt >= 0; prompt--)
+	for (int prompt = 1; !rc && !*is && prompt >= (i == 0); prompt--)
 		rc = begins_with(t, m, i, prompt, &out->text, is, &at->from, err);
 	if (rc || !*is)
 		return rc;

@@ -296,7 +296,7 @@ def texts_of(template, messages, mode, trl, more):
 				spans = {}
 				for i in ([last] if mode == "each" else [w for w in wanted if w < end]):
 					before = render(i, True)[0]
-					if not text.startswith(before):
+					if not text.startswith(before) and i:
 						before = render(i, False)[0]
 					if not text.startswith(before):
 						continue
