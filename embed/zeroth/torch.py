@@ -39,7 +39,7 @@ from torch.utils.checkpoint import checkpoint
 from . import Error, _lib
 from .outside import BACKWARD, DONE, FORWARD, LOSS, Outside
 
-_INVALID, _STATE, _FAILED = -2, -7, -8
+_INVALID, _PEER, _STATE, _FAILED = -2, -6, -7, -8
 _MOST_NUMBERS, _MOST_SUMS = 1 << 20, 65536
 _DTYPES = {1: torch.float32, 2: torch.bfloat16, 3: torch.float16}
 _CONTAINERS = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
@@ -85,8 +85,15 @@ class _Ranks:
         self._barrier.wait()
         return out
 
-    def leave(self):
+    def leave(self, rank):
+        """A rank is gone: nobody waits for it, here or in a collective."""
         self._barrier.abort()
+        e = self.engine
+        steps = () if e is None else (lambda: e.begin(rank, True), lambda: e.take(rank),
+                                      lambda: e.give(rank, _FAILED))
+        for step in steps:
+            with contextlib.suppress(Error):  # it is within a micro-batch, or has ended
+                step()
 
 
 def run(function, ranks):
@@ -101,17 +108,21 @@ def run(function, ranks):
             out[rank] = function(rank)
         except BaseException as e:
             raised.append(e)
-            shared.leave()
+            shared.leave(rank)
 
     threads = [threading.Thread(target=main, args=(i,)) for i in range(ranks)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    broken = threading.BrokenBarrierError
-    for e in sorted(raised, key=lambda e: isinstance(e, broken)):
+    for e in sorted(raised, key=_is_of_another):
         raise e
     return out
+
+
+def _is_of_another(e):
+    """Whether what a rank raised follows from what another one did."""
+    return isinstance(e, threading.BrokenBarrierError) or (isinstance(e, Error) and e.code == _PEER)
 
 
 # ---- units ------------------------------------------------------------------------------
@@ -372,10 +383,14 @@ class Engine:
                 t.p.requires_grad_(False)
             else:
                 self._hooks.append(t.p.register_post_accumulate_grad_hook(self._takes(t)))
+        compiled = any(getattr(m, "_compiled_call_impl", None) for m in self.module.modules())
         for name, module, _ in self._units:
             if module is not None:
-                self._hooks.append(module.register_forward_pre_hook(self._enters(module)))
-                self._hooks.append(module.register_forward_hook(self._leaves))
+                enters, leaves = self._enters(module), self._leaves
+                if compiled:
+                    enters, leaves = map(torch.compiler.disable, (enters, leaves))
+                self._hooks.append(module.register_forward_pre_hook(enters))
+                self._hooks.append(module.register_forward_hook(leaves))
         self._recompute()
         self._names = {m: n or "(model)" for n, m in self.module.named_modules()}
 

@@ -340,13 +340,112 @@ def refusals():
     refused(lambda: zeroth.torch.run(lambda r: opened(models[r])[1](torch.ones(2, 4)), 2), "the ranks begin "
             "with different parameters")
 
-    def one_fails(rank):
-        _, engine = opened(copy.deepcopy(first), zero=split("stage3"))
-        for _ in range(2):
-            if rank:
-                raise ValueError("rank 1 has had enough")
-            engine.backward(engine(torch.ones(2, 4)))
-    refused(lambda: zeroth.torch.run(one_fails, 2), "rank 1 has had enough")
+    for when in range(3):
+        def one_fails(rank):
+            model, engine = opened(copy.deepcopy(first), zero=split("stage3"))
+            for i in range(4):
+                if rank and when == i:
+                    raise ValueError("rank 1 has had enough")
+                loss = engine(torch.ones(2, 4))
+                if rank and when == 2:
+                    raise ValueError("rank 1 has had enough")
+                engine.backward(loss)
+                engine.step()
+        refused(lambda: zeroth.torch.run(one_fails, 2), "rank 1 has had enough")
+
+
+def plain16(model, dtype, scale):
+    """As plain(), with parameters of 16 bits beside fp32 ones that the optimizer has."""
+    masters = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
+    adam = torch.optim.AdamW(masters.values(), lr=0.01, betas=(0.9, 0.999), eps=1e-8,
+                             weight_decay=0.01)
+    model, losses = copy.deepcopy(model).to(dtype), []
+    for step in range(STEPS):
+        sums = {n: torch.zeros_like(m) for n, m in masters.items()}
+        losses.append(0)
+        for slot in range(MICRO):
+            model.zero_grad()
+            loss = model(*batch(step, slot))
+            loss.backward(torch.full_like(loss, scale / MICRO))
+            losses[-1] += loss.item() / MICRO
+            for n, p in model.named_parameters():
+                if p.grad is not None:
+                    sums[n] += p.grad.float() / scale
+        for n, m in masters.items():
+            m.grad = sums[n]
+        nn.utils.clip_grad_norm_(masters.values(), 1.0)
+        adam.step()
+        with torch.no_grad():
+            for n, p in model.named_parameters():
+                if n in masters:
+                    p.copy_(masters[n])
+    return losses
+
+
+@case
+def sixteen_bits():
+    model = made()
+    for dtype, how, scale, near_to in (
+            (torch.bfloat16, {"plugin": "bf16"}, 1, 5e-2),
+            (torch.bfloat16, {"plugin": "bf16", "master": "split"}, 1, 5e-2),
+            (torch.float16, {"plugin": "fp16", "loss_scale": 256}, 256, 8e-3)):
+        want, digests = plain16(model, dtype, scale), set()
+        for ranks, stage in (1, "stage0"), (2, "stage2"), (2, "stage3"):
+            got = trained(model, ranks, zero=split(stage), precision=how)
+            apart = max(abs(a - b) for a, b in zip(got[0], want))
+            assert apart < near_to, (dtype, apart, got[0], want)
+            digests.add(got[1])
+        assert len(digests) == 1, digests
+    # a loss scale that is too high at first is halved, and the step left out
+    engine = zeroth.torch.initialize(copy.deepcopy(model), config(
+        precision={"plugin": "fp16", "initial_scale_power": 30, "hysteresis": 1}))
+    outcomes = []
+    for step in range(STEPS):
+        for slot in range(MICRO):
+            engine.backward(engine(*batch(0, slot)))
+            outcomes.append(engine.step()["outcome"])
+    assert outcomes[MICRO - 1] == "skipped" and "pending" in outcomes, outcomes
+    engine.close()
+
+
+@case
+def compiled():
+    model = made()
+    want = plain(model)
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+    engine = zeroth.torch.initialize(model, config(zero=split("stage3")))
+    for step in range(STEPS):
+        for slot in range(MICRO):
+            engine.backward(engine(*batch(step, slot)))
+            loss = engine.step()["loss"]
+        assert abs(loss - want[0][step]) < 2e-6
+    engine.close()
+
+
+@case
+def dropout():
+    """Draws the same after a resume, and other numbers in each micro-batch."""
+    model = made()
+    model.norm = nn.Dropout(0.5)
+    with tempfile.TemporaryDirectory() as at:
+        whole = trained(model, zero=split("stage3"))
+        again = trained(model)
+        assert whole[1] == again[1]
+        run = {"dir": os.path.join(at, "run")}
+        trained(model, last=3, run=run)
+        torch.manual_seed(99)
+        assert trained(model, first=3, run=run)[1] == whole[1]
+        assert trained(model, train={**config()["train"], "seed": 7})[1] != whole[1]
+    state = torch.get_rng_state()
+    engine = zeroth.torch.initialize(copy.deepcopy(model), config())
+    first = engine(*batch(0, 0))
+    engine.backward(first)
+    engine.step()
+    second = engine(*batch(0, 0))
+    assert first.item() != second.item() and (state == torch.get_rng_state()).all()
+    engine.backward(second)
+    engine.close()
 
 
 @case
