@@ -178,7 +178,8 @@ static size_t without_spaces(const struct zr_buf *text, size_t from, size_t to)
 }
 
 /* Where answer i stands in the text of out: behind the prompt for it; where that is not how the
- * template writes it, behind the message before, if there is one. *is: it is written there as where it is last. */
+ * template writes it, behind the message before, if there is one. *is: it is written there as where
+ * it is last. */
 static int find_answer(struct zr_chat_turns *t, const struct zr_chat_message *m, size_t i,
 		       const struct zr_chat_text *out, struct zr_chat_span *at, int *is,
 		       struct zr_error *err)
@@ -208,7 +209,7 @@ static int find_answers(struct zr_chat_turns *t, const struct zr_chat_message *m
 	int rc = 0;
 
 	for (size_t i = each ? end - 1 : 0; !rc && i < end; i++) {
-		struct zr_chat_span at;
+		struct zr_chat_span at = { 0 };
 		int is = 0;
 		if (state[i] != ZR_TURN_WANTED)
 			continue;

@@ -111,7 +111,7 @@ CASES = [
 	# what fails
 	"{{ 'a' + 1 }}", "{{ x.y }}", "{{ x.y.z }}", "{{ none + 'a' }}", "{{ 1 in 'abc' }}", "{{ none|length }}", "{% for i in none %}{% endfor %}", "{{ 'a' < 1 }}", "{{ l.append(1) }}", "{{ d.update({}) }}", "{{ x() }}", "{{ 1 // 0 }}", "{% set a, b = [1] %}", "{% set d.x = 1 %}", "{{ x|tojson }}", "{{ none|items|list }}", "{{ s.__class__ }}", "{{ ''.__class__.__mro__ }}", "{{ d['__class__'].x }}",
 	"{{ x + 'a' }}", "{{ x < 1 }}", "{% macro f() %}{% endmacro %}{{ f(1) }}", "{% macro f() %}{% endmacro %}{{ f(a=1) }}", "{{ [1, 'a']|sort }}", "{{ s.split('') }}", "{{ range(200000)|length }}", "{{ d.c.d.e }}", "{{ m|map(attribute='role')|length }}", "{{ ns.x }}{% set ns = namespace(__x=1) %}", "{% set ns = namespace() %}{% set ns._y = 1 %}",
-	"{{ [1][0:1:0] }}", "{{ -s }}", "{{ ', '.join([1]) }}", "{{ d.get() }}", "{{ s.strip(1) }}", "{{ [].index(1) }}", "{{ x|last }}", "{{ x|dictsort }}",
+	"{{ [1][0:1:0] }}", "{{ -s }}", "{{ ', '.join([1]) }}", "{{ d.get() }}", "{{ s.strip(1) }}", "{{ [].index(1) }}", "{{ x|last }}", "{{ x|dictsort }}", "{{ 1|reverse }}", "{{ 1|list }}", "{{ none|first }}", "{{ 1|join }}", "{{ 1|unique|list }}", "{{ 1|sort }}", "{{ 1|map('upper')|list }}", "{{ 1|select|list }}",
 	# what is no template
 	"{% if true %}", "{{ 1 +", "{% endif %}", "{{ 'a }}", "{{ (1 }}", "{% for x %}{% endfor %}", "{% else %}", "{{ }}", "{{ a b }}", "{% break %}", "{% macro f(%}{% endmacro %}", "{# no end", "{% raw %}x", "{{ 1 ! 2 }}", "{% set = 1 %}", "{{ a. }}", "{{ [1, }}", "{% for true in l %}{% endfor %}", "{{ x|nosuchfilter }}", "{{ x is nosuchtest }}", "{% nosuchtag %}",
 ]

@@ -345,7 +345,10 @@ FILTER(filter_reverse)
 	int rc = zj_iterate(r, of, &l);
 	if (!rc)
 		rc = zj_list(r, ZJ_A_STREAM, l->n, out);
-	for (size_t i = l ? l->n : 0; !rc && i; i--)
+	if (rc)
+		return rc;
+
+	for (size_t i = l->n; !rc && i; i--)
 		rc = zj_append(r, out->list, l->v[i - 1]);
 
 	return rc;
