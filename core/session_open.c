@@ -130,6 +130,27 @@ static int map_views(struct zr_session *s, struct zr_error *err)
 	return 0;
 }
 
+static int take_device_arena(struct zr_session *s, struct zr_error *err)
+{
+	return take_arena(s, ZR_STORE_DEVICE, err);
+}
+
+static int take_host_arena(struct zr_session *s, struct zr_error *err)
+{
+	return take_arena(s, ZR_STORE_HOST, err);
+}
+
+static int start_scale(struct zr_session *s, struct zr_error *err)
+{
+	return ZR_ASK(&s->roles->precision, precision, start, err, &s->scale);
+}
+
+typedef int open_fn(struct zr_session *s, struct zr_error *err);
+static open_fn *const steps[] = {
+	take_device_arena,  lend_arena, take_host_arena, zr_tier_open,   make_tables,
+	zr_persistent_open, map_views,  zr_bind,         zr_beside_open, start_scale,
+};
+
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
 {
 	struct zr_session *s = calloc(1, sizeof *s);
@@ -138,26 +159,9 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 
 	*s = zr_session_bare(setup);
 	int rc = zr_prove_all(setup, err);
-	if (!rc)
-		rc = take_arena(s, ZR_STORE_DEVICE, err);
-	if (!rc)
-		rc = lend_arena(s, err);
-	if (!rc)
-		rc = take_arena(s, ZR_STORE_HOST, err);
-	if (!rc)
-		rc = zr_tier_open(s, err);
-	if (!rc)
-		rc = make_tables(s, err);
-	if (!rc)
-		rc = zr_persistent_open(s, err);
-	if (!rc)
-		rc = map_views(s, err);
-	if (!rc)
-		rc = zr_bind(s, err);
-	if (!rc)
-		rc = zr_beside_open(s, err);
-	if (!rc)
-		rc = ZR_ASK(&setup->roles.precision, precision, start, err, &s->scale);
+	for (size_t i = 0; !rc && i < sizeof steps / sizeof *steps; i++)
+		rc = steps[i](s, err);
+
 	if (rc)
 		zr_session_close(s);
 	else

@@ -20,20 +20,24 @@ int64_t zr_group_ranks(const struct zr_setup_facts *f, int32_t group)
 
 int32_t zr_machine_ranks(const struct zr_setup_facts *f)
 {
-	return f->ranks.machine_ranks > 0 ? f->ranks.machine_ranks :
-					    (int32_t)zr_group_ranks(f, ZR_GROUP_NODE);
+	if (f->ranks.machine_ranks > 0)
+		return f->ranks.machine_ranks;
+	return (int32_t)zr_group_ranks(f, ZR_GROUP_NODE);
 }
 
 struct zr_share zr_unit_share(const struct zr_setup_facts *f, int32_t unit, int32_t group,
 			      int32_t rank)
 {
 	/* 32 blocks of any type are whole pages, as comm wants them */
-	uint64_t grain = f->frozen_unit[unit] > 1 ? 32 * (uint64_t)f->process.world : 1;
-	int64_t blocks = f->layout.unit[unit].blocks,
-		padded = (int64_t)zr_up((uint64_t)blocks, grain);
+	uint64_t grain = 1;
+	if (f->frozen_unit[unit] > 1)
+		grain = 32 * (uint64_t)f->process.world;
+
+	const int64_t blocks = f->layout.unit[unit].blocks;
+	const int64_t padded = (int64_t)zr_up((uint64_t)blocks, grain);
 	struct zr_share share = zr_mesh_share(&f->mesh, group, padded, rank);
-	share.first = share.first < blocks ? share.first : blocks;
-	share.n = blocks - share.first < share.n ? blocks - share.first : share.n;
+	share.first = zr_fewer(share.first, blocks);
+	share.n = zr_fewer(share.n, blocks - share.first);
 	return share;
 }
 
@@ -51,7 +55,9 @@ int zr_unit_apart(const struct zr_setup_facts *f, int32_t unit)
 int32_t zr_unit_master(const struct zr_setup_facts *f, int32_t unit)
 {
 	int unused = f->mode == ZR_MODE_SAMPLE && f->types.dtype != ZR_F32;
-	return unused || f->frozen_unit[unit] ? ZR_MASTER_NONE : f->types.master;
+	if (unused || f->frozen_unit[unit])
+		return ZR_MASTER_NONE;
+	return f->types.master;
 }
 
 int zr_offloaded(const struct zr_setup_facts *f, int store)
@@ -61,10 +67,13 @@ int zr_offloaded(const struct zr_setup_facts *f, int store)
 
 int32_t zr_store_tier(const struct zr_setup_facts *f, int store)
 {
+	if (store == ZR_STORE_DEVICE && !f->device_info.unified)
+		return ZR_TIER_DEVICE;
 	if (store < ZR_STORE_OPTIMIZER)
-		return store == ZR_STORE_DEVICE && !f->device_info.unified ? ZR_TIER_DEVICE :
-									     ZR_TIER_HOST;
-	return f->tier[store - ZR_STORE_OPTIMIZER].direct ? ZR_TIER_HOST : ZR_TIER_DISK;
+		return ZR_TIER_HOST;
+	if (f->tier[store - ZR_STORE_OPTIMIZER].direct)
+		return ZR_TIER_HOST;
+	return ZR_TIER_DISK;
 }
 
 int zr_on_disk(const struct zr_setup_facts *f, int store)
@@ -98,7 +107,9 @@ int32_t zr_sums_tree(const struct zr_setup_facts *f)
 int32_t zr_sums_turns(const struct zr_setup_facts *f)
 {
 	const int32_t tree = zr_sums_tree(f), ranks = f->process.world;
-	return tree > ranks ? tree / ranks : 1;
+	if (tree <= ranks)
+		return 1;
+	return tree / ranks;
 }
 
 /* Where ranks divide experts, of these so many contributions come at a time. */
@@ -115,7 +126,20 @@ int zr_sums_way(const struct zr_setup_facts *f, int32_t unit)
 	int64_t ranks = zr_group_ranks(f, f->groups[unit].state);
 	if (ranks == f->process.world)
 		return ZR_SUMS_STAY;
-	return ranks == 1 && !zr_on_disk(f, ZR_STORE_GRADIENT) ? ZR_SUMS_MEET : ZR_SUMS_PASS;
+	if (ranks == 1 && !zr_on_disk(f, ZR_STORE_GRADIENT))
+		return ZR_SUMS_MEET;
+	return ZR_SUMS_PASS;
+}
+
+/* Elements; 0: gradients do not come in parts. */
+static uint64_t most_of_a_part(const struct zr_setup_facts *f)
+{
+	const uint64_t given = f->train->gradient_part_size;
+	if (given != ZR_AUTO_COUNT)
+		return given;
+	if (zr_on_disk(f, ZR_STORE_GRADIENT))
+		return 8 << 20;
+	return 0;
 }
 
 /* Parts are whole rows and whole blocks, and all layers that use the unit must know of them. */
@@ -123,11 +147,11 @@ int64_t zr_unit_part(const struct zr_setup_facts *f, int32_t unit)
 {
 	const struct zr_unit_place *u = &f->layout.unit[unit];
 	const int64_t cols = f->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
-	const int64_t least = cols / (two < ZR_BLOCK ? two : ZR_BLOCK);
-	const int disk = zr_on_disk(f, ZR_STORE_GRADIENT);
-	uint64_t most = f->train->gradient_part_size;
-	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
-	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
+	const int64_t least = cols / zr_fewer(two, ZR_BLOCK);
+	const uint64_t most = most_of_a_part(f);
+	int64_t part = (int64_t)(most / ZR_BLOCK) / least * least;
+	if (!part && most)
+		part = least;
 	if (part >= u->blocks || u->count > 1 || f->frozen_unit[unit] || zr_sums_locally(f) ||
 	    zr_codes_gradients(f) || zr_sliced(&f->slices))
 		return 0;
@@ -141,5 +165,7 @@ int64_t zr_unit_part(const struct zr_setup_facts *f, int32_t unit)
 			tensor += (uint32_t)f->layout.unit[l->units[k]].count;
 		}
 	}
-	return zr_offloaded(f, ZR_STORE_GRADIENT) ? part : 0;
+	if (!zr_offloaded(f, ZR_STORE_GRADIENT))
+		return 0;
+	return part;
 }

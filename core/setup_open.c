@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/numbers.h"
 #include "core/config/options.h"
 #include "core/model/declared.h"
 #include "core/update/clip.h"
@@ -30,7 +31,9 @@ static int size_units(struct zr_setup_facts *f, struct zr_error *err)
 	for (size_t u = 0; u < n; u++)
 		size[u] = f->layout.unit[u].elements;
 	qsort(size, n, sizeof *size, by_value);
-	f->largest_unit = n ? size[n - 1] : 0;
+	f->largest_unit = 0;
+	if (n)
+		f->largest_unit = size[n - 1];
 	f->typical_unit = size[n / 2];
 	free(size);
 	return 0;
@@ -44,10 +47,13 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 	const struct zr_opt *opt = zr_table_find(&s->roles.boot.section->table, "ranks_per_node");
 	int given = opt && opt->type == ZR_T_I64 &&
 		    strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
-	int64_t node = given ? *(int64_t *)((char *)s->roles.boot.section->opts + opt->offset) :
-			       world;
-	f->ranks.world = f->ranks.machine_ranks = world;
-	f->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
+	int64_t node = world;
+	if (given)
+		node = *(int64_t *)((char *)s->roles.boot.section->opts + opt->offset);
+
+	f->ranks.world = f->ranks.machine_ranks = f->ranks.local_world = world;
+	if (node > 0 && node < world)
+		f->ranks.local_world = (int32_t)node;
 	f->ranks.nodes = world / f->ranks.local_world;
 	if (world % f->ranks.local_world == 0)
 		return 0;
@@ -136,7 +142,9 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 			return rc;
 	}
 
-	return f->two_comms ? start_second_comm(s, err) : 0;
+	if (!f->two_comms)
+		return 0;
+	return start_second_comm(s, err);
 }
 
 /* A group of comm: as many ranks as there are in it, `apart` from one to the next. */
@@ -196,7 +204,7 @@ static int make_homes(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_
 /* The sum over all ranks. */
 static int add_up(struct zr_setup *s, int64_t *value, struct zr_error *err)
 {
-	struct zr_instance *comm = s->roles.host_comm.inst ? &s->roles.host_comm : &s->roles.comm;
+	struct zr_instance *comm = &s->roles.comm;
 	struct zr_comm_seg seg = { value, value, 1 };
 	struct zr_comm_op op = { .size = sizeof op,
 				 .kind = ZR_COMM_ALL_REDUCE,
@@ -206,6 +214,9 @@ static int add_up(struct zr_setup *s, int64_t *value, struct zr_error *err)
 				 .seg = &seg,
 				 .tag = { .step = 0, .op = -1, .unit = -1 } };
 	zr_ticket ticket = 0;
+	if (s->roles.host_comm.inst)
+		comm = &s->roles.host_comm;
+
 	int rc = ZR_ASK(comm, comm, post, err, &op, &ticket);
 	if (rc || !ticket)
 		return rc;
@@ -230,7 +241,7 @@ static int choose_node_sum(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	struct zr_setup_facts *f = &s->facts;
 	const int32_t ranks = f->mesh.group[ZR_GROUP_NODE].n;
 	const int32_t two = ranks & -ranks, group = zr_sums_tree(f);
-	const int32_t part = two < group ? two : group;
+	const int32_t part = (int32_t)zr_fewer(two, group);
 	int even;
 	if (group == 1 || f->peers || !makes_groups(v) || f->ranks.nodes == 1)
 		return 0;
@@ -282,7 +293,9 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_resolve(s, "comm", err);
 	if (!rc && has_others(f))
 		rc = zr_instance_create(&s->roles.comm, &f->process, sec, "zr.comm/1", err);
-	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
+	const struct zr_comm_v1 *v = NULL;
+	if (!rc)
+		v = zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	if (v) {
 		leave_memory(f, sec, v);
 		rc = start_host_comm(s, v, err);
@@ -367,15 +380,20 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
 			struct zr_error *err)
 {
 	struct zr_source *d = &s->roles.source[s->roles.n_sources];
-	struct zr_instance *it = lent ? &s->facts.process.source[s->facts.process.sources++] :
-					&d->it;
+	struct zr_instance *it = &d->it;
 	const char *dot = strchr(sec->name, '.');
-	s->roles.n_sources += !lent;
+	if (lent)
+		it = &s->facts.process.source[s->facts.process.sources++];
+	else
+		s->roles.n_sources++;
+
 	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", err);
 	if (rc || lent)
 		return rc;
 
-	d->name = dot ? dot + 1 : "";
+	d->name = "";
+	if (dot)
+		d->name = dot + 1;
 	d->info.size = sizeof d->info;
 	return ZR_ASK(&d->it, data, info, err, &d->info);
 }
@@ -455,7 +473,9 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		return rc;
 
 	uint64_t given = f->train->sequence_length;
-	f->batch.length = given == ZR_AUTO_COUNT ? f->decl.context : (int64_t)given;
+	f->batch.length = (int64_t)given;
+	if (given == ZR_AUTO_COUNT)
+		f->batch.length = f->decl.context;
 	if (f->batch.length > f->decl.context)
 		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 				       "sequence_length = %lld "

@@ -15,9 +15,16 @@
 int32_t zr_setup_workers(const struct zr_setup_facts *f)
 {
 	cpu_set_t set;
-	int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set),
-	    share = cores / zr_machine_ranks(f);
-	return f->process.pool ? zr_pool_size(f->process.pool) : share > 1 ? share : 1;
+	int cores = 1;
+	if (f->process.pool)
+		return zr_pool_size(f->process.pool);
+	if (!sched_getaffinity(0, sizeof set, &set))
+		cores = CPU_COUNT(&set);
+
+	const int share = cores / zr_machine_ranks(f);
+	if (share < 1)
+		return 1;
+	return share;
 }
 
 int zr_setup_pool(struct zr_setup_facts *f, int64_t threads, struct zr_error *err)

@@ -29,10 +29,14 @@ struct zr_chunk *zr_chunk_new(void)
 int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
 	    struct zr_error *err)
 {
-	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
+	char *at = NULL;
 	uint64_t ticket;
+	if (zr_addressed(s, spot.region))
+		at = zr_at(s, spot);
+	if (at && write)
+		return zr_copy(s, at, memory, bytes, err);
 	if (at)
-		return zr_copy(s, write ? at : memory, write ? memory : at, bytes, err);
+		return zr_copy(s, memory, at, bytes, err);
 
 	int rc = zr_writes_settle(s, err);
 	if (!rc)
@@ -45,10 +49,12 @@ int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t by
 int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write,
 		  struct zr_error *err)
 {
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	return !zr_subgroup_has(s->setup, p, d) ?
-		       0 :
-		       zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write, err);
+	if (!zr_subgroup_has(s->setup, p, d))
+		return 0;
+
+	const struct zr_spot spot = zr_datum_spot(s->setup, p, d);
+	const uint64_t block = zr_block_bytes(s->setup, p->unit, d);
+	return zr_pass(s, spot, memory, (uint64_t)p->n * block, write, err);
 }
 
 /* All masters of a sub-group to x. work: room for as many bytes as at x. */
@@ -58,12 +64,14 @@ static int read_masters(struct zr_session *s, const struct zr_subgroup *p, float
 	int32_t kept = zr_unit_master(s->facts, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->roles->host_ops, (char *)rem, (char *)work };
-	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->facts, p->unit) == ZR_F32)
-		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0,
-				     err);
+	if (kept == ZR_MASTER_FP32)
+		return zr_datum_pass(s, p, ZR_D_MASTER, x, 0, err);
+	if (zr_unit_dtype(s->facts, p->unit) == ZR_F32)
+		return zr_datum_pass(s, p, ZR_D_LOWP, x, 0, err);
 
 	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0, err);
-	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
+	if (!rc && kept != ZR_MASTER_NONE)
+		rc = zr_datum_pass(s, p, ZR_D_MASTER, rem, 0, err);
 	if (rc)
 		return rc;
 	return zr_master_convert(s, p, &m, p->n, x, 0, err);
@@ -96,14 +104,22 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 	int split = zr_unit_rem_bits(s->facts, p->unit) != 0;
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->roles->host_ops, (char *)rem, (char *)work };
-	int rc = wide ? 0 : zr_master_convert(s, p, &m, p->n, x, 1, err);
+	void *master = x, *copy = x;
+	int rc = 0;
+	if (split)
+		master = rem;
+	if (!wide) {
+		copy = work;
+		rc = zr_master_convert(s, p, &m, p->n, x, 1, err);
+	}
+
 	if (!rc)
 		rc = round_copy(s, p, work, err);
 	if (!rc)
-		rc = zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1, err);
+		rc = zr_datum_pass(s, p, ZR_D_MASTER, master, 1, err);
 	if (rc)
 		return rc;
-	return zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1, err);
+	return zr_datum_pass(s, p, ZR_D_LOWP, copy, 1, err);
 }
 
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
@@ -114,7 +130,7 @@ static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn
 	struct zr_block_run all = { .unit = unit, .optimizer = ZR_ANY };
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
-		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
+		int64_t n = zr_fewer(share.n - at, ZR_CHUNK);
 		struct zr_subgroup subgroup = zr_subgroup_in(s->plan, &all, share.first + at, n);
 		rc = fn(s, &subgroup, rank);
 	}
@@ -211,7 +227,7 @@ static int init_state(struct zr_session *s, const struct zr_block_run *r, uint32
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
 		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
-		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
+		int64_t n = zr_fewer(r->n - at, ZR_CHUNK);
 		struct zr_subgroup p = zr_subgroup_in(s->plan, r, r->first + at, n);
 		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1, err);
 	}
@@ -247,15 +263,21 @@ static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t
 				.n_seg = 1,
 				.seg = &seg,
 				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
-	return ranks == 1 ? 0 : zr_comm_run(s, &o, s->chunk->err);
+	if (ranks == 1)
+		return 0;
+	return zr_comm_run(s, &o, s->chunk->err);
 }
 
 static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 {
 	const struct zr_setup_facts *f = s->facts;
 	struct zr_chunk *c = s->chunk;
-	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
-	int rc = rank == f->process.rank ? read_masters(s, p, c->x, c->work, c->err) : 0;
+	uint64_t count = 0;
+	int rc = 0;
+	if (c->out)
+		count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
+	if (rank == f->process.rank)
+		rc = read_masters(s, p, c->x, c->work, c->err);
 	if (!rc)
 		rc = send_chunk(s, p, rank, c->x);
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)

@@ -34,8 +34,12 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c,
 
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
 			int64_t offset = f->layout.tensor[k].offset;
-			s->param[n] = param ? param + offset / ZR_BLOCK * block : NULL;
-			s->dparam[n] = dparam ? dparam + offset : NULL;
+			s->param[n] = NULL;
+			s->dparam[n] = NULL;
+			if (param)
+				s->param[n] = param + offset / ZR_BLOCK * block;
+			if (dparam)
+				s->dparam[n] = dparam + offset;
 			s->accumulate[n] = (uint8_t)later;
 			if (s->persistent)
 				s->persistent[n] = persistent_of(s, &f->layout.tensor[k]);
@@ -139,7 +143,9 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 
 static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
 {
-	return i->queue == ZR_Q_HOST ? s->roles->host_ops : s->roles->ops;
+	if (i->queue == ZR_Q_HOST)
+		return s->roles->host_ops;
+	return s->roles->ops;
 }
 
 static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,

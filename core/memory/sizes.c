@@ -154,23 +154,32 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p)
 	uint64_t rows = (uint64_t)(s->facts.batch.micro * s->facts.batch.length), at = 0;
 	int sample = s->facts.mode == ZR_MODE_SAMPLE;
 	int positions = sample || zr_sliced(&s->facts.slices);
-	uint64_t apart = 0;
+	uint64_t apart = 0, placed;
 	for (int32_t i = 0; i < s->roles.n_sources; i++)
-		apart = zr_has_documents(&s->roles.source[i]) ? rows * 4 : apart;
+		if (zr_has_documents(&s->roles.source[i]))
+			apart = rows * 4;
+
 	p->tokens = zr_room(&at, rows * 4);
 	p->targets = zr_room(&at, rows * 4);
 	if (sample)
 		apart = rows * 4;
 	p->starts = zr_room(&at, apart);
-	p->positions = zr_room(&at, positions ? rows * 4 : apart);
+	placed = apart;
+	if (positions)
+		placed = rows * 4;
+	p->positions = zr_room(&at, placed);
 	p->weights = zr_room(&at, apart);
 	p->loss_rows = zr_room(&at, rows * 4);
 	p->right_rows = zr_room(&at, rows * 4);
-	p->loss_bytes = sample ? (uint64_t)s->facts.decl.vocabulary * 4 :
-				 (uint64_t)s->facts.slices.here * (1 + s->facts.decl.aux_loss) * 8;
+
+	if (sample)
+		p->loss_bytes = (uint64_t)s->facts.decl.vocabulary * 4;
+	else
+		p->loss_bytes = (uint64_t)s->facts.slices.here * (1 + s->facts.decl.aux_loss) * 8;
 	p->loss_sum = zr_room(&at, p->loss_bytes);
-	p->host_batch =
-		zr_room(&p->region[ZR_R_HOST].bytes, s->facts.device_info.host_access ? 0 : at);
+	if (s->facts.device_info.host_access)
+		at = 0;
+	p->host_batch = zr_room(&p->region[ZR_R_HOST].bytes, at);
 }
 
 /* Layers read the persistent numbers in device memory, the model writes them in host memory. */
@@ -233,8 +242,10 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	zr_staging_size(s, p);
 
 	/* what is staged travels by way of one set */
-	int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
-	zr_whole_place(s, &p->whole, few ? p->staging.blocks : ZR_CHUNK);
+	int64_t chunk = ZR_CHUNK;
+	if (p->staging.set_bytes)
+		chunk = zr_fewer(chunk, p->staging.blocks);
+	zr_whole_place(s, &p->whole, chunk);
 	return 0;
 }
 
