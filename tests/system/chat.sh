@@ -335,6 +335,20 @@ like 'a token that nobody names' "$(run x.jinja "$hi")" '^2 zeroth: the chat tem
 is 'variables' "$(run x.jinja "$hi" --bos '' --template-kwargs '{"x": "!"}' --train-on all)" '0 '
 is 'are written' "$(run x.jinja '{"messages":[{"role":"user","content":"HiHello!"}]}\n' --bos '' --train-on all) $(data)" "0  $(data)"
 like 'of forms' "$(run chatml "$hi" --template-kwargs '{}')" '^2 zeroth: template_kwargs: template chatml takes none$'
+jq=$(sed 's/\\/\\\\/g; s/"/\\"/g' same.jinja | sed ':a; N; $!ba; s/\n/\\n/g')
+printf '%s' '{"chat_template":[{"name":"default","template":"'"$jq"'"},{"name":"tool_use","template":"{%- for t in tools %}{{ t.name }}{% endfor %}'"$jq"'"}]}' >tokenizer_config.json
+run same.jinja "$hi" >/dev/null
+wanted=$(data)
+is 'of several templates the default' "$(run auto "$hi") $(data)" "0  $wanted"
+run tools.jinja "$(printf "$given" '[{"name":"f"}]')\n" >/dev/null
+wanted=$(data)
+is 'with tools tool_use' "$(run auto "$(printf "$given" '[{"name":"f"}]')\n") $(data)" "0  $wanted"
+rm tokenizer_config.json
+for i in $(seq 300); do printf "$thoughts"; printf "$hi"; done >many.jsonl
+for threads in 1 3; do
+	"$ZEROTH" tokenize --chat --force -T tokenizer.json -t thinks.jinja -o $threads.tok -j $threads --on-bad skip many.jsonl >out 2>err
+done
+ok 'threads change nothing' cmp 1.tok 3.tok
 like 'no file' "$(run gone.jinja "$hi")" '^2 zeroth: gone.jinja: cannot read: '
 
 # ---- templates ----
