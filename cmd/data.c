@@ -34,7 +34,7 @@ static const struct zr_cmd_option options[] = {
 	{ 0, "val", NULL, "sequences of the part that is held out", .kind = ZR_CMD_FLAG,
 	  .at = AT(held_out) },
 	{ 'T', "tokenizer", "FILE",
-	  "tokenizer.json that the tokens are from, or its directory (default: what [data] knows, "
+	  "tokenizer.json that the tokens are from, or its directory (default: what [data] says, "
 	  "else the one in [model] path)",
 	  .kind = ZR_CMD_TEXT, .at = AT(tokenizer) },
 	ZR_CMD_OPTION_SET(struct show, "sets an option over CONF; the last of several wins"),
@@ -235,10 +235,41 @@ static const struct zr_section *who_decodes(const struct zr_setup *s)
 	return s->roles.source->it.section;
 }
 
+/* What a section says of its tokens' tokenizer.json; NULL: nothing. */
+static const char *tokenizer_in(const struct zr_section *s)
+{
+	const struct zr_opt *o = zr_table_find(&s->table, "tokenizer");
+	const char *text = NULL;
+
+	if (o)
+		text = zr_value_text(o, s->opts);
+	if (!text || !*text)
+		return NULL;
+
+	return text;
+}
+
+/* Of [data], or of the first set that it mixes which names one. */
+static const char *tokenizer_of(const struct zr_setup *s)
+{
+	const struct zr_process *p = &s->facts.process;
+	const char *name = tokenizer_in(s->roles.source->it.section);
+
+	for (int i = 0; i < p->sources && !name; i++)
+		name = tokenizer_in(p->source[i].section);
+
+	return name;
+}
+
 static int show(struct show *s, struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->roles.model.section;
-	const struct zr_token_source from = { .tokenizer = s->tokenizer,
+	const char *tokenizer = s->tokenizer;
+
+	if (!tokenizer)
+		tokenizer = tokenizer_of(s->setup);
+
+	const struct zr_token_source from = { .tokenizer = tokenizer,
 					      .dir = model->path,
 					      .data = who_decodes(s->setup),
 					      .vocabulary = s->setup->facts.decl.vocabulary };

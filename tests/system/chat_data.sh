@@ -23,6 +23,8 @@ want=$(train chat.ini -o data.plugin=tokens -o data.path=chat.tok -o run.dir=tok
 	-o data.tokenizer= -o data.template= -o data.cache=)
 like 'from a file of tokens' "$want" '^digest'
 is 'from the conversations: the same bits' "$(train chat.ini -n 3 -o run.dir=one)" "$want"
+like 'it is shown as text' "$("$ZEROTH" data show chat.ini -n 1 -o data.packing=none -o model.vocabulary=1024 -o train.train_batch_size=3 2>&1)" \
+	'<\|im_start\|>assistan'
 is 'one rank of three wrote' "$(cat out log | grep -c 'tokenizing chat.jsonl, with template chatml, to cache/')" 1
 ok 'the same file' cmp chat.tok cache/chat-*.tokens
 is 'and nothing else' "$(find cache -type f ! -name '*.lock' | wc -l)" 1
