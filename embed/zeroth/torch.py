@@ -31,7 +31,11 @@ import tempfile
 import threading
 import zlib
 
-import torch
+try:
+    import torch
+except ImportError as e:
+    raise ImportError("zeroth.torch trains modules of PyTorch, which this python lacks: pip install "
+                      "torch, 2.1 or newer ({})".format(e)) from e
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
@@ -205,8 +209,9 @@ class _Tensor:
         self.first = parameter.data  # until Zeroth has it
         self.at = None               # address that p.data has
         self.blank = None            # p.data while it is nowhere
-        self.low = None              # lowest layer that uses it
-        self.uses = 0
+        self.low = None              # lowest layer that uses it,
+        self.last = None             # and that uses its unit
+        self.given = False           # its gradient of this micro-batch is there, at least a part
         self.views = {}
 
     def declared(self):
@@ -361,6 +366,8 @@ class Engine:
             for t in layer.tensors:
                 t.low = i if t.low is None else t.low
             layer.tensors = [t for n in numbers for t in units[n][1]]
+            for t in layer.tensors:
+                t.last = i if t.last is None else t.last
             self._declared_layers.append(("{} {}".format(i, layer.name), numbers))
         self._order = [t for _, mine in units for t in mine]  # as Zeroth numbers them
 
@@ -641,20 +648,19 @@ class Engine:
             layer = self._layers[at - 1]
             self._bind(layer, self._call)
             self._open = layer
-            self._stored = [bool(self._call.accumulate[k]) for k in range(len(layer.tensors))]
         if self._open.number < number:
             raise Error(_INVALID, "{} is needed again in the backward pass after {}; make them one "
                                   "unit: initialize(..., units=[...])".format(
                                       self._layers[number].name, self._open.name))
 
     def _leave(self, then):
-        """The layer of the backward pass has all its gradients: what came none for is 0."""
+        """The layer of the backward pass has all its gradients: what came none for is 0, once no
+        layer is left from which some could come."""
         if self._open is None:
             return
         for k, t in enumerate(self._open.tensors):
-            at = self._call.dparam[k] if t.trained else None
-            if at and not self._stored[k]:
-                ctypes.memset(at, 0, 4 * t.elements)
+            if t.trained and not t.given and t.last == self._open.number:
+                ctypes.memset(self._call.dparam[k], 0, 4 * t.elements)
         self._close_layer(then)
 
     def _again(self, module):
@@ -680,14 +686,13 @@ class Engine:
                 self._reach(t.low)
             k = self._open.tensors.index(t)
             to, gradient = t.view(self._call.dparam[k], torch.float32), p.grad
-            if self._stored[k]:
+            if t.given:
                 to.add_(gradient)
             elif gradient.layout == torch.strided:
                 to.copy_(gradient)
             else:
                 to.zero_().add_(gradient)
-            self._stored[k] = True
-            p.grad = None
+            t.given, p.grad = True, None
         return hook
 
     def backward(self, loss):
@@ -712,6 +717,8 @@ class Engine:
         self._fill_loss(float(loss.detach()))
         self._engine.give(self._here)
         self._state = "backward"
+        for t in self._tensors:
+            t.given = False
         loss.backward(torch.full_like(loss, scale))
         if self._lowest() < len(self._layers):
             self._reach(self._lowest())

@@ -300,6 +300,56 @@ class Wanders(nn.Module):
         return x.sum()
 
 
+class Sometimes(nn.Module):
+    """Blocks of which the second gets no gradient every other time."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.count = 0
+
+    def forward(self, x):
+        self.count += self.training and torch.is_grad_enabled()
+        h = self.blocks[0](x).tanh()
+        more = self.blocks[1](h)
+        h = self.blocks[2](h + (more.detach() if self.count % 2 else more)).tanh()
+        return (h - 0.3).square().mean()
+
+
+@case
+def no_gradient():
+    """Of a micro-batch it is 0."""
+    start, data = made(Sometimes), [torch.randn(SAMPLES, 8) for _ in range(STEPS)]
+    want, digests = copy.deepcopy(start), set()
+    adam = torch.optim.AdamW(want.parameters(), lr=0.01, weight_decay=0.01)
+    losses = []
+    for x in data:
+        loss = want(x)
+        loss.backward()
+        for p in want.parameters():
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        adam.step()
+        adam.zero_grad()
+        losses.append(loss.item())
+
+    def go(rank, stage):
+        how = config(zero=split(stage))
+        how["train"] = {"steps": STEPS, "micro_batch_size": SAMPLES}
+        model = copy.deepcopy(start)
+        engine, got = zeroth.torch.initialize(model, how, example=(data[0],)), []
+        model.count = 0
+        for x in data:
+            engine.backward(engine(x))
+            got.append(engine.step()["loss"])
+        assert max(abs(a - b) for a, b in zip(got, losses)) < 2e-6, (got, losses)
+        digest = engine.digest()
+        engine.close()
+        return digest
+    for ranks, stage in (1, "stage0"), (1, "stage3"), (2, "stage3"):
+        digests.update(zeroth.torch.run(lambda r: go(r, stage), ranks))
+    assert len(digests) == 1
+
+
 @case
 def refusals():
     def opened(model=None, example=(torch.ones(2, 4),), **more):

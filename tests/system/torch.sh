@@ -27,6 +27,11 @@ places 1 run.dir=run zero.plugin=stage2 > last
 is '... and the training goes on to the same' "$(sed -n '1p;2p' last)" "saved [3.0, 2.0]
 $(sed -n 1p <<< "$want")"
 
+if ! "$python" -c 'import torch' 2> /dev/null; then
+	like 'zeroth.torch says what it lacks' "$(snake -c 'import zeroth.torch' | tail -n 1)" \
+		'^ImportError: zeroth.torch trains modules of PyTorch, which this python lacks: pip install torch, 2\.1 or newer'
+fi
+
 # ---- with it ----
 python=${TORCH_PYTHON:-python3}
 if ! "$python" -c 'import torch' 2> /dev/null; then
