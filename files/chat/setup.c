@@ -414,6 +414,16 @@ static int put_text(json_t *to, const char *key, const char *text)
 	return text && json_object_set_new(to, key, json_string(text));
 }
 
+/* A token that the forms write, where nothing else names it: Jinja writes the same one. */
+static int put_known(const struct setup *u, json_t *to, const char *key, const char *word,
+		     const char *token)
+{
+	if (!u->s->has_forms || !uses(&u->s->template, word) || json_object_get(to, key))
+		return 0;
+
+	return put_text(to, key, token);
+}
+
 /* What the user gave beside them. */
 static int take_kwargs(const struct setup *u, json_t *to)
 {
@@ -443,6 +453,8 @@ static int take_variables(const struct setup *u)
 	}
 
 	failed |= put_text(to, "bos_token", u->o->bos) || put_text(to, "eos_token", u->o->eos);
+	failed |= put_known(u, to, "bos_token", "{bos}", u->s->template.bos);
+	failed |= put_known(u, to, "eos_token", "{eos}", u->s->template.eos);
 	if (failed)
 		return zr_no_memory(u->err);
 
