@@ -191,8 +191,8 @@ int zr_homes_fit(struct zr_setup *s, struct zr_error *err);
 
 /* Experts of a layer; 0: they are not divided. */
 int32_t zr_layer_experts(const struct zr_setup_facts *f, int32_t layer);
-/* The unit of a layer's expert number g. */
-int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t g);
+/* The unit of a layer's expert number g, or beside it. */
+int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t beside, int32_t g);
 
 /* Which rank of those that divide them has an expert. */
 int32_t zr_home_of(const struct zr_setup_facts *f, int32_t unit);

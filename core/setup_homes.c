@@ -45,9 +45,6 @@ int zr_homes_choose(struct zr_setup *s, int32_t ranks, int32_t rank, struct zr_e
 		return refuse(s, err,
 			      "reduction = local adds what ranks compute in another order; "
 			      "take one of both out");
-	if (zr_config_find(s->cfg, "adapter"))
-		return refuse(s, err,
-			      "experts with adapters are not divided; take one of both out");
 	return 0;
 }
 
@@ -73,10 +70,10 @@ int32_t zr_layer_experts(const struct zr_setup_facts *f, int32_t layer)
 	return zr_layer_at(&f->decl, layer)->n_experts;
 }
 
-int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t g)
+int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t beside, int32_t g)
 {
 	const struct zr_layer *l = zr_layer_at(&f->decl, layer);
-	return l->units[l->first_expert + g];
+	return l->units[(beside ? l->first_beside : l->first_expert) + g];
 }
 
 int32_t zr_home_of(const struct zr_setup_facts *f, int32_t unit)
@@ -99,27 +96,37 @@ static int are_alike(const struct zr_setup_facts *f, int32_t a, int32_t b)
 	return f->frozen_unit[a] == f->frozen_unit[b];
 }
 
-static int find_in_layer(struct zr_setup *s, int32_t layer, struct zr_error *err)
+/* beside: of the units of adapters. */
+static int find_units(struct zr_setup *s, int32_t layer, int32_t beside, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
-	const struct zr_layer *l = zr_layer_at(&f->decl, layer);
-	const int32_t n = zr_layer_experts(f, layer);
+	const int32_t n = zr_layer_experts(f, layer), first = zr_expert_unit(f, layer, beside, 0);
 
-	if (!n)
+	for (int32_t g = 0; g < n; g++) {
+		const int32_t unit = zr_expert_unit(f, layer, beside, g);
+		if (!are_alike(f, unit, first))
+			return refuse(s, err,
+				      "[train] freeze has some experts of a block and not all; "
+				      "freeze all of them, or none");
+		f->homes.unit[unit] = (struct zr_home_unit){ layer, g, beside };
+	}
+	return 0;
+}
+
+static int find_in_layer(struct zr_setup *s, int32_t layer, struct zr_error *err)
+{
+	const struct zr_layer *l = zr_layer_at(&s->facts.decl, layer);
+
+	if (!zr_layer_experts(&s->facts, layer))
 		return 0;
 	if (l->first_expert < 0)
 		return refuse(s, err,
-			      "[train] freeze cuts an expert into a part that is trained and "
-			      "one that is not; freeze all of its tensors, or none");
-	for (int32_t g = 0; g < n; g++) {
-		const int32_t unit = zr_expert_unit(f, layer, g);
-		if (!are_alike(f, unit, zr_expert_unit(f, layer, 0)))
-			return refuse(s, err,
-				      "[train] freeze has some experts of a block and not "
-				      "all; freeze all of them, or none");
-		f->homes.unit[unit] = (struct zr_home_unit){ layer, g };
-	}
-	return 0;
+			      "[train] freeze cuts an expert into a part that is trained and one "
+			      "that is not; freeze all of its tensors, or none");
+	int rc = find_units(s, layer, 0, err);
+	if (rc || !l->first_beside)
+		return rc;
+	return find_units(s, layer, 1, err);
 }
 
 int zr_homes_find(struct zr_setup *s, struct zr_error *err)
@@ -141,15 +148,24 @@ int zr_homes_find(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-/* Whether all experts of a layer are split over the same ranks. */
-static int are_split_alike(const struct zr_setup_facts *f, int32_t layer)
+/* Whether all experts of a layer, or what is beside them, are split over the same ranks. */
+static int are_split_alike(const struct zr_setup_facts *f, int32_t layer, int32_t beside)
 {
-	const struct zr_groups *first = &f->groups[zr_expert_unit(f, layer, 0)];
+	const struct zr_groups *first = &f->groups[zr_expert_unit(f, layer, beside, 0)];
 
 	for (int32_t g = 1; g < zr_layer_experts(f, layer); g++)
-		if (memcmp(first, &f->groups[zr_expert_unit(f, layer, g)], sizeof *first) != 0)
+		if (memcmp(first, &f->groups[zr_expert_unit(f, layer, beside, g)], sizeof *first))
 			return 0;
 	return 1;
+}
+
+static int all_are_split_alike(const struct zr_setup_facts *f, int32_t layer)
+{
+	if (!zr_layer_experts(f, layer))
+		return 1;
+	if (!are_split_alike(f, layer, 0))
+		return 0;
+	return !zr_layer_at(&f->decl, layer)->first_beside || are_split_alike(f, layer, 1);
 }
 
 /* Whether what the ranks that divide experts add at a time is whole trees, or a node of one. */
@@ -179,7 +195,7 @@ int zr_homes_fit(struct zr_setup *s, struct zr_error *err)
 			      "experts have neither whole ones nor a half, a quarter and so on; "
 			      "take another number of one of both");
 	for (int32_t i = 0; i < (int32_t)f->decl.n_layers; i++)
-		if (zr_layer_experts(f, i) && !are_split_alike(f, i))
+		if (!all_are_split_alike(f, i))
 			return refuse(s, err,
 				      "the stage splits some experts of a block and not all; "
 				      "take their names out of persistent");

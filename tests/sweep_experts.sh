@@ -19,6 +19,7 @@ mixture='-o model.heads=4 -o model.width=64 -o model.ffn_width=40'
 declare -A kinds=(
 	[mixtral]="$mixture -o model.plugin=mixtral -o model.experts=8 -o model.experts_per_token=2 -o model.router_aux_loss_coef=0"
 	[mixtral-losses]="$mixture -o model.plugin=mixtral -o model.experts=8 -o model.experts_per_token=2 -o model.router_aux_loss_coef=0.4 -o model.router_z_loss_coef=0.2"
+	[mixtral-lora]="$mixture -o model.plugin=mixtral -o model.experts=8 -o model.experts_per_token=2 -o adapter.plugin=lora -o adapter.r=3"
 	[mixtral-one]="$mixture -o model.plugin=mixtral -o model.experts=8 -o model.experts_per_token=1"
 	[mixtral-all]="$mixture -o model.plugin=mixtral -o model.experts=4 -o model.experts_per_token=4"
 	[mixtral-frozen]="$mixture -o model.plugin=mixtral -o model.experts=8 -o model.experts_per_token=2 -o train.freeze=*.experts.*"

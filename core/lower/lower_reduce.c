@@ -961,12 +961,12 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 }
 
 /* Of all experts of a layer. */
-static void take_gradients(struct zr_lowering *l, int32_t layer, uint64_t bytes)
+static void take_gradients(struct zr_lowering *l, const struct zr_home_unit *u, uint64_t bytes)
 {
-	const int32_t n = zr_layer_experts(l->f, layer);
+	const int32_t n = zr_layer_experts(l->f, u->layer);
 
 	for (int32_t g = 0; g < n; g++)
-		l->grad[zr_expert_unit(l->f, layer, g)] =
+		l->grad[zr_expert_unit(l->f, u->layer, u->beside, g)] =
 			room_for_expert(l, g, n, ZR_R_GRAD_BUFFER, bytes);
 }
 
@@ -977,7 +977,7 @@ struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
 	if (l->plan->direct)
 		return zr_of_spot(l->plan->unit[unit].grad, bytes);
 	if (!o->buffer && zr_is_expert(&l->f->homes, unit))
-		take_gradients(l, l->f->homes.unit[unit].layer, bytes);
+		take_gradients(l, &l->f->homes.unit[unit], bytes);
 	if (!o->buffer)
 		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
 	return *o;

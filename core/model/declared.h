@@ -22,7 +22,7 @@ static inline int32_t zr_declared_cut(const struct zr_model_decl *m, const struc
 /* Whether layers say which of their units are experts. */
 static inline int zr_says_experts(const struct zr_model_decl *m)
 {
-	return m->layer_stride >= offsetof(struct zr_layer, n_experts) + sizeof(int32_t);
+	return m->layer_stride >= offsetof(struct zr_layer, first_beside) + sizeof(int32_t);
 }
 
 /* 0, or a failure that names the unit, tensor or layer, its field, and what the field may be. */

@@ -143,16 +143,29 @@ static void cut_unit(struct zr_setup_facts *f, struct parts *p, const struct zr_
 	}
 }
 
+/* Of the units of a layer's experts, or beside them, that begin at `from`. */
+static int some_are_cut(const struct parts *p, const struct zr_layer *l, int32_t from)
+{
+	const int32_t *unit = l->units + from;
+
+	for (int32_t g = 0; g < l->n_experts; g++)
+		if (p->first[unit[g] + 1] - p->first[unit[g]] > 1)
+			return 1;
+	return 0;
+}
+
 static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 {
 	const struct zr_layer *l = zr_layer_at(&f->decl, (int32_t)i);
 	size_t first = p->listed, tensors = 0;
 	const int known_experts = zr_says_experts(&f->decl) && l->n_experts;
-	int32_t experts = 0;
+	int32_t experts = 0, beside = 0;
 	for (uint32_t k = 0; k < l->n_units; k++) {
 		tensors += (size_t)f->layout.unit[l->units[k]].count;
 		if (known_experts && k == (uint32_t)l->first_expert)
 			experts = (int32_t)(p->listed - first);
+		if (known_experts && k && k == (uint32_t)l->first_beside)
+			beside = (int32_t)(p->listed - first);
 		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1];
 		     u++, p->listed++)
 			if (p->unit)
@@ -175,12 +188,11 @@ static void cut_layer(struct zr_setup_facts *f, struct parts *p, uint32_t i)
 	if (!known_experts)
 		return;
 
-	/* an expert that is cut is none any more */
-	const int32_t *unit = l->units + l->first_expert;
 	p->layer[i].first_expert = experts;
-	for (int32_t g = 0; g < l->n_experts; g++)
-		if (p->first[unit[g] + 1] - p->first[unit[g]] > 1)
-			p->layer[i].first_expert = -1;
+	p->layer[i].first_beside = beside;
+	if (some_are_cut(p, l, l->first_expert) ||
+	    (l->first_beside && some_are_cut(p, l, l->first_beside)))
+		p->layer[i].first_expert = -1; /* they are none any more */
 }
 
 static void cut(struct zr_setup_facts *f, struct parts *p)

@@ -14,9 +14,10 @@
 
 #include <stdint.h>
 
-/* A unit as an expert. */
+/* A unit as an expert, or as the adapters beside one: they move alike. */
 struct zr_home_unit {
 	int32_t layer, number; /* layer -1: it is none */
+	int32_t beside;
 };
 
 struct zr_homes {

@@ -7,30 +7,33 @@
 #include "core/program/recorder.h"
 #include "core/program/route.h"
 
-/* All experts of a layer, in their order, in r->together. */
-static int32_t list(struct recorder *r, int32_t layer)
+/* All experts of a layer that move with one, in their order, in r->together. */
+static int32_t list(struct recorder *r, int32_t unit)
 {
-	const int32_t n = zr_layer_experts(r->f, layer);
+	const struct zr_home_unit *u = &r->f->homes.unit[unit];
+	const int32_t n = zr_layer_experts(r->f, u->layer);
 
 	for (int32_t g = 0; g < n; g++)
-		r->together[g] = zr_expert_unit(r->f, layer, g);
+		r->together[g] = zr_expert_unit(r->f, u->layer, u->beside, g);
 	return n;
 }
 
-static int32_t layer_of(const struct recorder *r, int32_t unit)
+/* Where the recorder counts those of its layer. */
+static int32_t count_of(const struct recorder *r, int32_t unit)
 {
-	return r->f->homes.unit[unit].layer;
+	const struct zr_home_unit *u = &r->f->homes.unit[unit];
+	return 2 * u->layer + u->beside;
 }
 
 int zr_rec_gather_expert(struct recorder *r, int32_t unit)
 {
-	const int32_t layer = layer_of(r, unit), n = list(r, layer);
+	const int32_t at = count_of(r, unit), n = list(r, unit);
 	struct zr_pop op = { .kind = ZR_P_GATHER };
 
-	if (++r->experts_gathered[layer] < n || r->experts_there[layer])
+	if (++r->experts_gathered[at] < n || r->experts_there[at])
 		return 0;
 
-	r->experts_there[layer] = 1;
+	r->experts_there[at] = 1;
 	op.bytes = zr_gathered_bytes(r->f, unit) * (uint64_t)zr_experts_here(&r->f->homes, n);
 	for (int32_t g = 0; g < n; g++)
 		r->gather[r->together[g]] = r->p->n;
@@ -39,18 +42,18 @@ int zr_rec_gather_expert(struct recorder *r, int32_t unit)
 
 void zr_rec_drop_expert(struct recorder *r, int32_t unit)
 {
-	const int32_t layer = layer_of(r, unit);
+	const int32_t at = count_of(r, unit);
 
-	if (!--r->experts_gathered[layer])
-		r->experts_there[layer] = 0;
+	if (!--r->experts_gathered[at])
+		r->experts_there[at] = 0;
 }
 
 int zr_rec_reduce_expert(struct recorder *r, int32_t unit)
 {
-	const int32_t layer = layer_of(r, unit), n = list(r, layer);
+	const int32_t at = count_of(r, unit), n = list(r, unit);
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
 
-	if (++r->experts_reduced[layer] < n)
+	if (++r->experts_reduced[at] < n)
 		return 0;
 
 	op.bytes = zr_reduced_bytes(r, unit) * (uint64_t)n;
@@ -67,6 +70,6 @@ int zr_rec_is_reduced(const struct recorder *r, int32_t unit)
 	if (!zr_is_expert(&r->f->homes, unit))
 		return 1;
 
-	const int32_t layer = layer_of(r, unit);
-	return r->experts_reduced[layer] == zr_layer_experts(r->f, layer);
+	const int32_t at = count_of(r, unit);
+	return r->experts_reduced[at] == zr_layer_experts(r->f, at / 2);
 }

@@ -189,7 +189,7 @@ static uint64_t hash(const struct recorder *r)
 
 static int make_tables(struct recorder *r, const struct zr_setup *s)
 {
-	size_t n = (size_t)s->facts.layout.n_units + 1, layers = s->facts.decl.n_layers;
+	size_t n = (size_t)s->facts.layout.n_units + 1, layers = 2 * s->facts.decl.n_layers;
 	r->all = calloc(5 * n + 3 * layers, sizeof *r->all);
 	r->gathered = calloc(3 * n, 1);
 	if (!r->all || !r->gathered)

@@ -28,8 +28,9 @@ struct recorder {
 	uint8_t *gathered; /* [n_units] its gathered copy is there, or on its way; one for */
 	uint8_t *state;    /* [n_units] of its gradient; */
 	uint8_t *values;   /* [n_units] */
-	/* [n_layers] of experts that ranks divide: how many are gathered, and reduced; whether the
-	 * gather of all was written down. One allocation with `all`. */
+	/* [2 n_layers] of experts that ranks divide, and of what is beside them: how many are
+	 * gathered, and reduced; whether the gather of all was written down. One allocation with
+	 * `all`. */
 	int32_t *experts_gathered, *experts_reduced, *experts_there;
 	int64_t live;     /* elements of the copies that are gathered */
 	int32_t reducing; /* outstanding reduce, -1: none */

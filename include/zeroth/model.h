@@ -113,9 +113,11 @@ struct zr_layer {
 	uint32_t n_units, flags;
 	int32_t cut; /* ZR_CUT_* */
 	/* Of a mixture: so many of its units, from units[first_expert] on, are its experts, one
-	 * each, alike but for their names. 0: it has none that could be placed. */
+	 * each, alike but for their names. 0: it has none that could be placed. Behind them, from
+	 * units[first_beside] on, may be as many units of adapters, one beside each expert; 0:
+	 * there are none. */
 	int32_t first_expert, n_experts;
-	int32_t rsv;
+	int32_t first_beside;
 };
 
 /* Key of struct zr_model_decl's meta: why no class of transformers computes the model, so that it
@@ -218,7 +220,7 @@ struct zr_home_call {
 	int64_t came;          /* HOME: rows that came, those of rank 0 first */
 	/* HOME: [ranks * here + 1] where among the rows that came those begin that rank g / here
 	 * has for this rank's expert g % here; the gradients of these alone go to dparam of the
-	 * layer's expert number g */
+	 * layer's expert number g, and of what is beside it */
 	const int32_t *offsets;
 	/* HOME, backward: [ranks * here] in host memory, 1: an earlier round had rows of g, to
 	 * whose gradient this round's is added; else it is stored */

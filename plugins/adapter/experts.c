@@ -22,15 +22,29 @@ static uint64_t added_bytes(const struct zr_inst *inst, const struct zr_layer_ca
 	return c->dtype == ZR_F32 ? 0 : 2;
 }
 
+/* Rows of the experts' products in a call, at most. */
+static uint64_t most_rows(const struct zr_inst *inst, const struct lora_layer *l,
+			  const struct zr_layer_call *c, uint64_t top)
+{
+	const uint64_t N = (uint64_t)(c->batch * c->length);
+	if (inst->decl.expert_ranks < 2 || !l->experts)
+		return N * top;
+
+	const uint64_t ranks = (uint64_t)inst->decl.expert_ranks;
+	const uint64_t here = (uint64_t)l->experts / ranks;
+	return ranks * (N < ZR_HOME_ROUND ? N : ZR_HOME_ROUND) * (top < here ? top : here);
+}
+
 struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lora_layer *l,
 				    const struct zr_layer_call *c, char *work, uint64_t *bytes)
 {
-	const uint64_t N = (uint64_t)(c->batch * c->length), e = zr_bytes_of(c->dtype, 1);
+	const uint64_t e = zr_bytes_of(c->dtype, 1);
 	uint64_t low = 0, wide = 0;
 
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
-		const uint64_t places = N * (uint64_t)m->weight->experts_per_token;
+		const uint64_t places =
+			most_rows(inst, l, c, (uint64_t)m->weight->experts_per_token);
 		const uint64_t most = (uint64_t)(m->in > m->out ? m->in : m->out);
 		if (places * (uint64_t)m->r > low)
 			low = places * (uint64_t)m->r;
@@ -55,14 +69,18 @@ struct group {
 	const struct lora_map *m; /* of the first: rank, scale and sizes are those of all */
 	int64_t rows, experts;
 	const int32_t *offsets;
-	const struct lora_use *use[ZR_EXPERTS];
+	const struct lora_use *use[ZR_EXPERTS]; /* whose weights */
+	const struct lora_use *gradient[ZR_EXPERTS];
 };
 
-/* Of these weights; m NULL: they have no adapters. */
+/* Of these weights; m NULL: they have no adapters. Where ranks divide experts the same ones come
+ * once for each of the ranks. */
 static void find_expert_maps(struct group *g, const void *const *weight)
 {
 	for (int64_t e = 0, i = 0; e < g->experts; e++, i++) {
 		i = lora_use_of(g->w, weight[e], (int32_t)i);
+		if (i < 0)
+			i = lora_use_of(g->w, weight[e], 0);
 		if (i < 0)
 			return;
 
@@ -207,6 +225,28 @@ int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
 	return raise_to(&g, 1, 0, op->d);
 }
 
+static int is_added(const struct group *g, int64_t e, int32_t tensor)
+{
+	const struct zr_layer_call *c = g->w->c;
+	if (c->home)
+		return c->home->later[e];
+
+	return c->accumulate[tensor] != 0;
+}
+
+/* The use whose weights compute the gradients of use i, which are of expert number e: where ranks
+ * divide experts, that of the expert here. */
+static const struct lora_use *computing(const struct lora_wrapped *w, int32_t i, int64_t e)
+{
+	const struct lora_layer *l = w->l;
+	const struct zr_home_call *h = w->c->home;
+	if (!h)
+		return &l->use[i];
+
+	const int64_t maps = (l->n - l->kept) / l->experts; /* of each */
+	return &l->use[i + ((int64_t)h->rank * h->here + e % h->here - e) * maps];
+}
+
 /* Gradients = or += dy^T x of A (which: 0) or B (1): first of those that store, then of those that
  * add. */
 static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw *given, int which,
@@ -230,8 +270,8 @@ static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw
 		int wanted = 0;
 		op.flags = flag ? ZR_OP_ACCUMULATE : 0;
 		for (int64_t e = 0; e < g->experts; e++) {
-			const int32_t i = g->use[e]->a + which;
-			const int here = given->dw[e] && !c->accumulate[i] == !flag;
+			const int32_t i = g->gradient[e]->a + which;
+			const int here = given->dw[e] && is_added(g, e, i) == flag;
 			op.dw[e] = here ? c->dparam[i] : NULL;
 			wanted |= op.dw[e] != NULL;
 		}
@@ -252,16 +292,20 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		.w = w, .rows = op->rows, .experts = op->experts, .offsets = op->offsets
 	};
 	int32_t first = -1;
+	int64_t any = 0;
 
-	for (int64_t e = 0; e < op->experts && first < 0; e++)
+	for (int64_t e = 0; e < op->experts && first < 0; e++) {
 		first = lora_marked(op->dw[e]);
+		any = e;
+	}
 	if (first < 0)
 		return device->matmul_grouped_dw(device, s, op);
 
 	const struct lora_map *m = w->l->use[first].map;
 	for (int64_t e = 0; e < op->experts; e++) {
 		const int32_t i = lora_marked(op->dw[e]);
-		g.use[e] = &w->l->use[i < 0 ? first : i];
+		g.gradient[e] = &w->l->use[i < 0 ? first : i];
+		g.use[e] = computing(w, i < 0 ? first : i, i < 0 ? any : e);
 	}
 
 	g.m = m;

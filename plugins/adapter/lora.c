@@ -211,7 +211,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 {
 	const struct zr_layer *of = layer_of(inst, i);
 	struct lora_layer *l = &inst->layer[i];
-	int32_t *mine = *units, a = 0, first;
+	int32_t *mine = *units, a = 0, first, first_beside = 0;
 	uint32_t n = of->n_units;
 
 	for (uint32_t k = 0; k < of->n_units; k++)
@@ -221,6 +221,8 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
 		const int32_t maps = maps_of(inst, of->units[k], &first);
 		mine[k] = of->units[k];
+		if (maps && is_expert(u) && !l->experts++)
+			first_beside = (int32_t)n;
 		if (maps)
 			mine[n++] = beside[of->units[k]];
 		for (uint32_t t = 0; t < u->n_tensors; t++, tensor++)
@@ -240,7 +242,13 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	memcpy(&inst->layers[i], of, known);
 	inst->layers[i].units = mine;
 	inst->layers[i].n_units = n;
+	inst->layers[i].first_beside = first_beside;
 	*units = mine + n;
+	if (l->experts && inst->decl.expert_ranks > 1 && inst->o.dropout > 0)
+		return zr_fail(
+			inst->h, ZR_ENOTSUP,
+			"dropout: that of experts counts their places on one rank; with [zero] "
+			"expert_ranks set it to 0, or adapt no experts");
 	if (a >= LORA_TENSORS)
 		return zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors", of->name,
 			       LORA_TENSORS - 1);

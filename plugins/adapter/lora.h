@@ -47,6 +47,7 @@ struct lora_layer {
 	struct lora_use *use;
 	int32_t n, tensors; /* tensors of the model */
 	int32_t kept;       /* maps that are no expert's */
+	int32_t experts;    /* units that are experts; 0: none has adapters */
 };
 
 struct zr_inst {

@@ -62,6 +62,7 @@ void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
 	struct zr_layer_bytes own;
 	carve(inst, l, c, &own);
 	out->saved += own.saved;
+	out->offsets_at += own.saved; /* what the model keeps lies behind */
 	out->work_fwd += own.work_fwd;
 	out->work_bwd += own.work_fwd;
 }

@@ -39,7 +39,8 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	ZR_OPT(struct policy_opts, expert_ranks, ZR_T_COUNT, 0, "1", 1, ZR_HI, "ranks",
 	       "So many neighbouring ranks divide the experts of a mixture's blocks: tokens go to "
 	       "the rank that has their expert, and come back. It divides the number of ranks and "
-	       "that of experts. The same bits. Not with adapters, nor reduction = local."),
+	       "that of experts. The same bits. Not with reduction = local, nor with dropout of "
+	       "experts' adapters."),
 	COUNT(prefetch_bucket_size, 0,
 	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle "
 	      "size, 0 without overlap_comm. Where a gather consists of several transfers, as from "

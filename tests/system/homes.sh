@@ -91,6 +91,8 @@ kind() {
 type=bf16 kind 'qwen3_moe, losses of routers' -o model.plugin=qwen3_moe -o model.kv_heads=2 -o model.router_z_loss_coef=0.2
 kind 'olmoe' -o model.plugin=olmoe
 kind 'frozen experts' -o 'train.freeze=*.experts.*'
+kind 'LoRA of experts' -o adapter.plugin=lora -o adapter.r=3
+type=bf16 kind 'LoRA of attention, with dropout' -o adapter.plugin=lora -o adapter.r=3 -o adapter.targets=q_proj -o adapter.dropout=0.2
 type=bf16 kind 'frozen attention' -o 'train.freeze=*.self_attn.*'
 kind 'Muon' -o 'optimizer.m.match=*.w?.weight' -o optimizer.m.plugin=muon
 type=bf16 kind '8-bit states' -o optimizer.states=8bit
@@ -178,6 +180,9 @@ refused 'a model without experts' 2 '2: model llama has no experts, or a number 
 	-o model.plugin=llama
 refused 'sums of each rank first' 2 '2: reduction = local adds what ranks compute in another order; take one of both out' \
 	"${moe[@]}" -o train.reduction=local
+is 'I7: dropout of adapters of experts' "$("$ZEROTH" plan -n 2 "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" "${common[@]}" \
+	"${moe[@]}" -o adapter.plugin=lora -o adapter.dropout=0.1 2>&1 | tail -n 1 | sed 's/.*dropout: //')" \
+	'that of experts counts their places on one rank; with [zero] expert_ranks set it to 0, or adapt no experts'
 refused 'some frozen experts' 2 '2: [train] freeze has some experts of a block and not all; freeze all of them, or none' "${moe[@]}" \
 	-o 'train.freeze=*.experts.1.*'
 refused 'half of an expert' 2 \

@@ -120,6 +120,10 @@ for type in fp32 bf16; do
 		"${disk[@]:0:4}"
 	same "$type: adapters of experts, threads, states on disk" "lora3.$type" "lora.$type"
 done
+tune+=(-o adapter.dropout=0)
+train home1 "${tune[@]}"
+train home2 "${tune[@]}" -n 2 -o zero.plugin=stage3 -o zero.expert_ranks=2
+same "adapters of experts that ranks divide" home2 home1
 refused() { like "I7: $1" "$("$ZEROTH" plan a.ini "${tune[@]}" "${@:3}" 2>&1)" "$2"; }
 refused 'adapters of one expert alone' 'experts.1 is not adapted as .*experts.0 is: experts of' \
 	-o adapter.targets=experts.0.w1
