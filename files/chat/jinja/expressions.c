@@ -305,6 +305,14 @@ struct zj_node *zj_filters(struct zj_parser *ps, struct zj_node *of)
 	return zj_whole(ps, of);
 }
 
+struct zj_node *zj_block_filters(struct zj_parser *ps, struct zj_node *of)
+{
+	if (!of)
+		return NULL;
+
+	return zj_filters(ps, read_filter(ps, of));
+}
+
 static struct zj_node *primary(struct zj_parser *ps);
 static struct zj_node *postfix(struct zj_parser *ps, struct zj_node *of);
 

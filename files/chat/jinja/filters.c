@@ -145,6 +145,54 @@ FILTER(filter_replace)
 	return zj_replace(r, text.text, old.text, with.text, most, out);
 }
 
+/* Spaces, or a text, that stand before lines. */
+static int width_of(struct zj_run *r, const struct zj_value *v, struct zj_value *out)
+{
+	const struct zj_value width = v->kind == ZJ_MISSING ? zj_int(4) : *v;
+	struct zj_value space;
+
+	*out = width;
+	if (width.kind == ZJ_TEXT)
+		return 0;
+
+	int rc = zj_word(r, " ", &space);
+	if (rc)
+		return rc;
+
+	return zj_binary(r, ZJ_MUL, &space, &width, out);
+}
+
+FILTER(filter_indent)
+{
+	struct zr_buf *b = &r->w->text;
+	const size_t from = b->n;
+	struct zj_value width;
+	int rc = width_of(r, &arg[0], &width);
+
+	if (!rc && (of->kind != ZJ_TEXT || of->text->is_safe))
+		return zj_fail(r, "filter indent: expected a text, found %s", zj_type(of));
+
+	for (size_t at = 0, next; !rc && at <= of->text->n; at = next) {
+		const size_t end = zj_line(of->text, at, &next);
+		const int is_first = at == 0;
+		const int has_width = is_first ? zj_is_true(&arg[1]) :
+						 end > at || zj_is_true(&arg[2]);
+		if (!is_first)
+			rc = zj_add(r, b, "\n", 1);
+		if (!rc && has_width)
+			rc = zj_add(r, b, width.text->p, width.text->n);
+		if (!rc)
+			rc = zj_add(r, b, of->text->p + at, end - at);
+		if (next == end)
+			break;
+	}
+
+	if (rc)
+		return rc;
+
+	return zj_cut(r, b, from, out);
+}
+
 /* ---- JSON ---- */
 
 static int indent_of(struct zj_run *r, const struct zj_value *v, struct zj_json *how)
@@ -518,13 +566,82 @@ FILTER(filter_dictsort)
 	return sort_list(r, out->list, zj_is_true(&arg[0]), zj_is_true(&arg[2]), by);
 }
 
+/* Pairs of an attribute and its element, of each element. */
+static int pair_attributes(struct zj_run *r, const struct zj_list *l, const struct zj_value *path,
+			   struct zj_value *out)
+{
+	int rc = zj_list(r, ZJ_A_LIST, l->n, out);
+
+	for (size_t i = 0; !rc && i < l->n; i++) {
+		struct zj_pair pair = { .v = l->v[i] };
+		struct zj_value both;
+		rc = path_of(r, &l->v[i], path, &pair.key);
+		if (!rc)
+			rc = pair_of(r, &pair, &both);
+		if (!rc)
+			rc = zj_append(r, out->list, both);
+	}
+
+	return rc;
+}
+
+static int sort_by_attribute(struct zj_run *r, const struct zj_value *arg, struct zj_value *out)
+{
+	const struct zj_value *path = &arg[2];
+	struct zj_value pairs;
+
+	if (path->kind == ZJ_TEXT && memchr(path->text->p, ',', path->text->n))
+		return zj_fail(r, "filter sort: several attributes: not in the subset");
+
+	int rc = pair_attributes(r, out->list, path, &pairs);
+	if (!rc)
+		rc = sort_list(r, pairs.list, zj_is_true(&arg[1]), zj_is_true(&arg[0]), 0);
+	for (size_t i = 0; !rc && i < out->list->n; i++)
+		out->list->v[i] = pairs.list->v[i].list->v[1];
+
+	return rc;
+}
+
+/* The least element, or the greatest. */
+static int extreme(struct zj_run *r, const struct zj_value *of, const struct zj_value *arg,
+		   enum zj_op op, struct zj_value *out)
+{
+	struct zj_value best, key;
+	struct zj_list *l;
+	int rc = zj_iterate(r, of, &l);
+
+	*out = zj_undefined("the least or greatest of nothing");
+	for (size_t i = 0; !rc && i < l->n; i++) {
+		int is = 1;
+		rc = sort_key(r, &l->v[i], zj_is_true(&arg[0]), &key);
+		if (!rc && i)
+			rc = zj_order(r, op, &key, &best, &is);
+		if (rc || !is)
+			continue;
+		best = key;
+		*out = l->v[i];
+	}
+
+	return rc;
+}
+
+FILTER(filter_min)
+{
+	return extreme(r, of, arg, ZJ_LT, out);
+}
+
+FILTER(filter_max)
+{
+	return extreme(r, of, arg, ZJ_GT, out);
+}
+
 FILTER(filter_sort)
 {
 	int rc = filter_list(r, of, arg, out);
 	if (rc)
 		return rc;
 	if (is_given(&arg[2]))
-		return zj_fail(r, "filter sort: attribute: not in the subset");
+		return sort_by_attribute(r, arg, out);
 
 	return sort_list(r, out->list, zj_is_true(&arg[1]), zj_is_true(&arg[0]), -1);
 }
@@ -710,6 +827,7 @@ static const struct zj_function filters[] = {
 	{ .name = "e", .fn = filter_escape },
 	{ .name = "escape", .fn = filter_escape },
 	{ .name = "first", .fn = filter_first },
+	{ .name = "indent", .fn = filter_indent, .parameter = { "width", "first", "blank" } },
 	{ .name = "int", .fn = filter_int, .parameter = { "default" } },
 	{ .name = "items", .fn = filter_items },
 	{ .name = "join", .fn = filter_join, .parameter = { "d", "attribute" } },
@@ -718,6 +836,8 @@ static const struct zj_function filters[] = {
 	{ .name = "list", .fn = filter_list },
 	{ .name = "lower", .fn = filter_lower },
 	{ .name = "map", .all = filter_map },
+	{ .name = "max", .fn = filter_max, .parameter = { "case_sensitive" } },
+	{ .name = "min", .fn = filter_min, .parameter = { "case_sensitive" } },
 	{ .name = "reject", .all = filter_reject },
 	{ .name = "rejectattr", .all = filter_rejectattr },
 	{ .name = "replace",

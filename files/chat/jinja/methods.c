@@ -326,20 +326,12 @@ METHOD(text_rsplit)
 METHOD(text_splitlines)
 {
 	const struct zj_text *t = of->text;
-	size_t at = 0;
 	int rc = zj_list(r, ZJ_A_LIST, 0, out);
 
 	(void)arg;
-	for (size_t i = 0; i < t->n; i++)
-		if (strchr("\v\f\r\x1c\x1d\x1e", t->p[i]) || (t->p[i] & 0x80))
-			return zj_fail(r, "splitlines of what is not ASCII, or has other line ends "
-					  "than \\n: not in the subset");
-
-	while (!rc && at < t->n) {
-		const char *end = memchr(t->p + at, '\n', t->n - at);
-		const size_t n = end ? (size_t)(end - t->p) - at : t->n - at;
-		rc = add_piece(r, out->list, t->p + at, n);
-		at += n + 1;
+	for (size_t at = 0, next; !rc && at < t->n; at = next) {
+		const size_t end = zj_line(t, at, &next);
+		rc = add_piece(r, out->list, t->p + at, end - at);
 	}
 
 	return rc;

@@ -193,6 +193,7 @@ enum zj_node_kind {
 	ZJ_HOLE,       /* the text of the block */
 	ZJ_MACRO_OF,   /* name; b: ZJ_BODY of its parameters, kids */
 	ZJ_PARAMETER,  /* name; a: default */
+	ZJ_FILTERED,   /* kids; a: filters of a ZJ_HOLE */
 	ZJ_GENERATION, /* kids */
 	ZJ_BREAK,
 	ZJ_CONTINUE
@@ -249,6 +250,7 @@ struct zj_node *zj_expression(struct zj_parser *ps);            /* with "if" and
 struct zj_node *zj_plain_expression(struct zj_parser *ps);      /* without */
 struct zj_node *zj_tuple(struct zj_parser *ps, int conditions); /* one or more, by commas */
 struct zj_node *zj_filters(struct zj_parser *ps, struct zj_node *of);
+struct zj_node *zj_block_filters(struct zj_parser *ps, struct zj_node *of); /* of {% filter */
 /* Number of a variable, or -1. */
 int zj_name(struct zj_parser *ps, const char *p, size_t n);
 
@@ -439,6 +441,8 @@ int zj_letters(struct zj_run *r, const struct zj_value *of, enum zj_letters how,
 	       struct zj_value *out);
 int zj_replace(struct zj_run *r, const struct zj_text *t, const struct zj_text *old,
 	       const struct zj_text *with, int64_t most, struct zj_value *out);
+/* Where the line ends that begins at byte `at`, as splitlines() has it, and the next one begins. */
+size_t zj_line(const struct zj_text *t, size_t at, size_t *next);
 int zj_join(struct zj_run *r, const struct zj_text *between, const struct zj_value *list, int any,
 	    struct zj_value *out);
 

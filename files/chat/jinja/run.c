@@ -260,30 +260,49 @@ static int run_set(struct zj_run *r, const struct zj_node *n)
 	return assign(r, n->b, r->scope, v);
 }
 
-static int run_set_block(struct zj_run *r, const struct zj_node *n)
+/* What filters make of the text of a block. *ended: as zj_execute says. */
+static int filtered(struct zj_run *r, const struct zj_node *n, struct zj_value *v, int *ended)
 {
 	struct zj_scope *const outer = r->scope, *s;
-	struct zj_value v;
-	int ended = 0, rc = zj_scope(r, outer, &s);
+	const struct zj_value before = r->hole;
+	int rc = zj_scope(r, outer, &s);
 	if (rc)
 		return rc;
 
 	r->scope = s;
-	rc = capture(r, n->kids, &v, &ended);
+	rc = capture(r, n->kids, v, ended);
 	r->scope = outer;
+	if (rc || *ended)
+		return rc;
+
+	r->hole = *v;
+	rc = zj_evaluate(r, n->a, v);
+	r->hole = before;
+	return rc;
+}
+
+static int run_set_block(struct zj_run *r, const struct zj_node *n)
+{
+	struct zj_value v;
+	int ended = 0, rc = filtered(r, n, &v, &ended);
 	if (rc)
 		return rc;
 	if (ended)
 		return ended;
 
-	const struct zj_value before = r->hole;
-	r->hole = v;
-	rc = zj_evaluate(r, n->a, &v);
-	r->hole = before;
+	return assign(r, n->b, r->scope, v);
+}
+
+static int run_filtered(struct zj_run *r, const struct zj_node *n)
+{
+	struct zj_value v;
+	int ended = 0, rc = filtered(r, n, &v, &ended);
 	if (rc)
 		return rc;
+	if (ended)
+		return ended;
 
-	return assign(r, n->b, r->scope, v);
+	return zj_print(r, &v, &r->w->text);
 }
 
 static int define_macro(struct zj_run *r, const struct zj_node *n)
@@ -340,6 +359,8 @@ static int run_one(struct zj_run *r, const struct zj_node *n)
 		return run_set(r, n);
 	case ZJ_SET_BLOCK:
 		return run_set_block(r, n);
+	case ZJ_FILTERED:
+		return run_filtered(r, n);
 	case ZJ_MACRO_OF:
 		return define_macro(r, n);
 	case ZJ_GENERATION:

@@ -410,6 +410,18 @@ static struct zj_node *read_generation(struct zj_parser *ps)
 	return zj_whole(ps, n);
 }
 
+static struct zj_node *read_filtered(struct zj_parser *ps)
+{
+	struct zj_node *n = zj_node(ps, ZJ_FILTERED);
+
+	if (!n || zj_next(ps))
+		return NULL;
+
+	n->a = zj_block_filters(ps, zj_node(ps, ZJ_HOLE));
+	n->kids = whole_body(ps, "endfilter");
+	return zj_whole(ps, n);
+}
+
 static struct zj_node *leave(struct zj_parser *ps, enum zj_node_kind kind)
 {
 	struct zj_node *n = zj_node(ps, kind);
@@ -438,6 +450,8 @@ static struct zj_node *statement(struct zj_parser *ps)
 		return read_set(ps);
 	if (word(ps, "macro"))
 		return read_macro(ps);
+	if (word(ps, "filter"))
+		return read_filtered(ps);
 	if (word(ps, "generation"))
 		return read_generation(ps);
 	if (word(ps, "break"))

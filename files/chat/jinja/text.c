@@ -208,6 +208,30 @@ int zj_replace(struct zj_run *r, const struct zj_text *t, const struct zj_text *
 	return zj_cut(r, b, from, out);
 }
 
+/* Whether a character ends a line of splitlines(). */
+static int ends_line(uint32_t c)
+{
+	return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
+	       c == 0x2029;
+}
+
+size_t zj_line(const struct zj_text *t, size_t at, size_t *next)
+{
+	size_t len;
+
+	for (; at < t->n; at += len) {
+		if (!ends_line(zr_utf8_read(t->p + at, &len)))
+			continue;
+		*next = at + len;
+		if (t->p[at] == '\r' && *next < t->n && t->p[*next] == '\n')
+			++*next;
+		return at;
+	}
+
+	*next = at;
+	return at;
+}
+
 int zj_join(struct zj_run *r, const struct zj_text *between, const struct zj_value *list, int any,
 	    struct zj_value *out)
 {
