@@ -13,8 +13,8 @@ the optimizer, and says at which layer of which micro-batch what is where.
 """
 import ctypes
 
-from . import (Engine, Error, _AT, _CALL, _Call, _F64, _I32, _I64, _Layer, _Tensor, _Unit, _VALUES,
-               _lib, _whole, NORMAL)
+from . import (Engine, Error, _AT, _CALL, _Call, _F64, _Facts, _I32, _I64, _Layer, _Tensor, _Unit,
+               _VALUES, _lib, _whole, NORMAL)
 
 DONE, FORWARD, LOSS, BACKWARD = range(4)
 _OUTSIDE, _FROZEN = 1, 1
@@ -60,6 +60,11 @@ class Outside(Engine):
         if rc < 0:
             raise Error(rc, _lib.zeroth_error(at).decode())
         return rc
+
+    def _facts(self):  # threads of several ranks ask at once
+        f = _Facts(size=ctypes.sizeof(_Facts))
+        self._rank_call("facts", ctypes.byref(f))
+        return f
 
     def begin(self, rank, training):
         """Begins a micro-batch of a rank of this process."""

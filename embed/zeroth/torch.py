@@ -35,7 +35,7 @@ try:
     import torch
 except ImportError as e:
     raise ImportError("zeroth.torch trains modules of PyTorch, which this python lacks: pip install "
-                      "torch, 2.1 or newer ({})".format(e)) from e
+                      "torch ({})".format(e)) from e
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
@@ -300,6 +300,9 @@ class Engine:
             if p.device.type != "cpu":
                 raise Error(_INVALID, "{} is on {}; Zeroth trains modules on the CPU here: "
                                       "model.to(\"cpu\")".format(name, p.device))
+            if p.dtype not in _DTYPES.values():
+                raise Error(_INVALID, "{} is {}; parameters are float32, bfloat16 or float16: "
+                                      "model.float()".format(name, p.dtype))
             at = p.untyped_storage().data_ptr()
             if at in places:
                 raise Error(_INVALID, "{} and {} are two parameters in one memory; make them one "
@@ -330,7 +333,7 @@ class Engine:
             return hook
         for name, module, _ in self._units:
             if module is not None:
-                hooks.append(module.register_forward_pre_hook(enters(name)))
+                hooks.append(module.register_forward_pre_hook(enters(name), prepend=True))
         try:
             with _nothing_changes(self.module), _Watch(self._tensors, layers):
                 self.module(*args, **kwargs)
@@ -396,7 +399,8 @@ class Engine:
                 enters, leaves = self._enters(module), self._leaves
                 if compiled:
                     enters, leaves = map(torch.compiler.disable, (enters, leaves))
-                self._hooks.append(module.register_forward_pre_hook(enters))
+                # before hooks that compute with parameters, as those of weight_norm
+                self._hooks.append(module.register_forward_pre_hook(enters, prepend=True))
                 self._hooks.append(module.register_forward_hook(leaves))
         self._recompute()
         self._names = {m: n or "(model)" for n, m in self.module.named_modules()}
@@ -454,7 +458,7 @@ class Engine:
         """All ranks begin with the same values."""
         crc = 0
         for t in self._order:
-            crc = zlib.crc32(_bytes(t.first), crc)
+            crc = _crc(t.first, crc)
         if not self._agree(crc):
             raise Error(_INVALID, "the ranks begin with different parameters; give all of them the "
                                   "same, as by torch.manual_seed() before the model is made")
@@ -905,7 +909,7 @@ class Engine:
         parameters = module.parameters() if isinstance(module, torch.nn.Module) else module
         wanted = [self._of[id(p)] for p in parameters if id(p) in self._of]
         values = self._values(wanted)
-        before = {t.name: zlib.crc32(_bytes(values[t.name])) for t in wanted}
+        before = {t.name: _crc(values[t.name]) for t in wanted}
         for t in wanted:
             t.p.data = values[t.name]
         try:
@@ -915,7 +919,7 @@ class Engine:
             for t in wanted:
                 self._drop(t)
         self._change({name: x for name, x in now.items()
-                      if x is not values[name] or zlib.crc32(_bytes(x)) != before[name]})
+                      if x is not values[name] or _crc(x) != before[name]})
 
     def unwrap(self):
         """Ends the engine, and gives the module its parameters back, in fp32; returns it."""
@@ -945,7 +949,7 @@ class Engine:
         """Sets tensors of these names to values that are the same on all ranks."""
         crc, given = 0, {n: x.detach().to(torch.float32).contiguous() for n, x in given.items()}
         for name in sorted(given):
-            crc = zlib.crc32(_bytes(given[name]), zlib.crc32(name.encode(), crc))
+            crc = _crc(given[name], zlib.crc32(name.encode(), crc))
         if not self._agree(crc):
             raise Error(_INVALID, "the ranks set parameters to different values; make the same "
                                   "change on all of them")
@@ -981,7 +985,7 @@ class Engine:
         for b in self._kept_buffers():
             words = (ctypes.c_uint32 * _words(b))()
             if self._rank == 0:
-                ctypes.memmove(words, b.contiguous().data_ptr(), b.numel() * b.element_size())
+                _copy_out(b, ctypes.addressof(words))
             for i in range(0, len(words), _MOST_SUMS):
                 part = [float(w) for w in words[i:i + _MOST_SUMS]]
                 words[i:i + _MOST_SUMS] = [int(w) for w in self._sum(part)]
@@ -990,7 +994,7 @@ class Engine:
     def _buffers_out(self):
         at = self._once(lambda: [self._engine.numbers(i) for i in range(self._shared.n)])[self._here]
         for b in self._kept_buffers():
-            ctypes.memmove(at, b.contiguous().data_ptr(), b.numel() * b.element_size())
+            _copy_out(b, at)
             at += 4 * _words(b)
 
     def _buffers_in(self):
@@ -1094,9 +1098,16 @@ def _configured(config, options):
     return {"config": config, "options": options}
 
 
-def _bytes(x):
-    x = x.detach().contiguous().reshape(-1)
-    return memoryview((ctypes.c_char * (x.numel() * x.element_size())).from_address(x.data_ptr()))
+def _crc(x, crc=0):
+    x = x.detach().contiguous()
+    raw = (ctypes.c_char * (x.numel() * x.element_size())).from_address(x.data_ptr())
+    return zlib.crc32(raw, crc)
+
+
+def _copy_out(x, at):
+    """The bytes of a tensor, to an address."""
+    x = x.detach().contiguous()
+    ctypes.memmove(at, x.data_ptr(), x.numel() * x.element_size())
 
 
 def _arguments(batch):
