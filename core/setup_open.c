@@ -185,7 +185,7 @@ static int make_sequence(struct zr_setup *s, const struct zr_comm_v1 *v, struct 
 	return make_group(s, ZR_GROUP_SEQUENCE, s->facts.process.rank - z->rank, 1, err);
 }
 
-/* The ranks that divide experts. */
+/* The ranks that divide experts; those that have the same ones. */
 static int make_homes(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
 {
 	const struct zr_homes *h = &s->facts.homes;
@@ -198,7 +198,10 @@ static int make_homes(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_
 			"with a count for each, which [zero] expert_ranks = %d needs; "
 			"take another one",
 			h->ranks);
-	return make_group(s, ZR_GROUP_EXPERT, s->facts.process.rank - h->rank, 1, err);
+	int rc = make_group(s, ZR_GROUP_EXPERT, s->facts.process.rank - h->rank, 1, err);
+	if (rc || h->ranks == s->facts.process.world)
+		return rc;
+	return make_group(s, ZR_GROUP_CROSS, h->rank, h->ranks, err);
 }
 
 /* The sum over all ranks. */

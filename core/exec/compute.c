@@ -212,12 +212,17 @@ struct turns {
 	int32_t n, now, trees; /* trees: complete ones before it */
 };
 
-static struct turns turns_of(const struct zr_session *s, const struct zr_instr *i)
+/* Of an expert that many ranks have at home: as many, which is what they add at a time. */
+static int32_t homes_of(const struct zr_session *s, const struct zr_instr *i)
 {
-	int64_t call = s->slot / s->facts->mesh.axis[ZR_AXIS_DATA].n;
+	return i->root ? s->facts->process.world / i->number : 1;
+}
+
+static struct turns turns_of(const struct zr_session *s, const struct zr_instr *i, int32_t home)
+{
+	int64_t micro = s->slot / s->facts->mesh.axis[ZR_AXIS_DATA].n;
+	int64_t call = micro * homes_of(s, i) + home;
 	int32_t n = i->group > i->number ? i->group / i->number : 1;
-	if (i->root) /* one of the homes */
-		call = call * (s->facts->process.world / s->facts->homes.ranks) + i->root - 1;
 	return (struct turns){ n, (int32_t)(call % n), (int32_t)(call / n) };
 }
 
@@ -226,7 +231,7 @@ static const void *const *each_of(struct zr_session *s, const struct zr_call *c,
 {
 	const struct zr_comm_v1 *comm = s->roles->comm.vtbl;
 	const char *mine = c->at[ZR_O_ACCUMULATE_FROM];
-	if (c->o[ZR_O_ACCUMULATE_OTHERS].region < 0)
+	if (c->o[ZR_O_ACCUMULATE_OTHERS].region < 0 || c->i->root)
 		return NULL;
 
 	for (int32_t r = 0; r < s->facts->process.world; r++) {
@@ -247,13 +252,13 @@ static const float *first_of(const struct zr_call *c, int64_t skip)
 
 /* Which part of its tree the fold is, and whether acc has something already. */
 static void take_turn(const struct zr_session *s, const struct zr_call *c, int64_t skip,
-		      struct zr_op_fold *op)
+		      int32_t home, struct zr_op_fold *op)
 {
-	const struct turns t = turns_of(s, c->i);
+	const struct turns t = turns_of(s, c->i, home);
 	const struct zr_operand *o = &c->o[ZR_O_ACCUMULATE_WAITING];
 	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(ZR_F32);
 	uint64_t apart = zr_parts_apart(o, zr_sums_waiting(s->facts), bytes);
-	int stores = (c->i->flags & ZR_F_STORE) != 0;
+	int stores = !home && (c->i->flags & ZR_F_STORE);
 
 	if (t.n > 1) {
 		stores = !t.trees;
@@ -265,10 +270,29 @@ static void take_turn(const struct zr_session *s, const struct zr_call *c, int64
 		op->flags = ZR_OP_ACCUMULATE;
 }
 
+/* Contributions of the k-th home of an expert, from element `skip` on: one for each rank that
+ * divides experts, as far apart as all ranks' shares of a unit are long. */
+static void find_home(struct zr_session *s, const struct zr_call *c, int64_t skip, int32_t k,
+		      struct zr_op_fold *op)
+{
+	const struct zr_comm_v1 *comm = s->roles->comm.vtbl;
+	const struct zr_unit_memory *m = &s->plan->unit[c->i->unit];
+	const int64_t share = m->own.per * (int64_t)zr_dtype_block(c->i->from);
+	const int32_t rank = k * c->i->number + zr_home_of(s->facts, c->i->unit);
+	const char *at = c->at[ZR_O_ACCUMULATE_FROM];
+
+	if (c->o[ZR_O_ACCUMULATE_OTHERS].region < 0)
+		at += rank * share;
+	else if (rank != s->facts->process.rank)
+		at = comm->mem_peer(s->roles->comm.inst, at, ZR_GROUP_WORLD, rank);
+	op->g = (const float *)(const void *)(at + zr_bytes_of(c->i->from, skip));
+	op->apart = share * s->facts->process.world;
+}
+
 /* What of the contributions, which begin at `lo`, is one tensor's: elements [from, to) of the
- * unit. */
+ * unit; of an expert what its k-th home has. */
 static int add_tensor(struct zr_session *s, const struct zr_call *c, int64_t lo, int64_t from,
-		      int64_t to)
+		      int64_t to, int32_t home)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
 	const int64_t skip = from - lo, block = skip / ZR_BLOCK;
@@ -286,8 +310,10 @@ static int add_tensor(struct zr_session *s, const struct zr_call *c, int64_t lo,
 		.group = c->i->group,
 	};
 
-	take_turn(s, c, skip, &op);
-	if (c->i->flags & ZR_F_MEASURE) {
+	if (c->i->root)
+		find_home(s, c, skip, home, &op);
+	take_turn(s, c, skip, home, &op);
+	if (c->i->flags & ZR_F_MEASURE && home + 1 == homes_of(s, c->i)) {
 		op.sumsq = (double *)c->at[ZR_O_ACCUMULATE_SQUARES] + block;
 		op.nonfinite = (uint32_t *)c->at[ZR_O_ACCUMULATE_COUNTS] + block;
 	}
@@ -304,8 +330,10 @@ int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;
-		if (zr_intersect(lo, lo + n, &from, &to))
-			rc = add_tensor(s, c, lo, from, to);
+		if (!zr_intersect(lo, lo + n, &from, &to))
+			continue;
+		for (int32_t k = 0; !rc && k < homes_of(s, c->i); k++)
+			rc = add_tensor(s, c, lo, from, to, k);
 	}
 	return rc;
 }

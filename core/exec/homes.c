@@ -78,11 +78,6 @@ void zr_rows_to_exchange(const struct zr_session *s, const struct zr_call *c,
 	x->recv_count = c->i->root ? out : in;
 }
 
-static void *at(const struct zr_call *c, int32_t operand, int64_t units)
-{
-	return c->at[zr_behind_pairs(operand, units)];
-}
-
 static int64_t rows_that_came(const struct zr_homes *h, const char *table)
 {
 	const struct zr_home_table t = zr_home_table_of(h, 0);
@@ -114,24 +109,25 @@ void zr_home_part(const struct zr_setup_facts *f, const struct zr_instr *i,
 void zr_point_home(struct zr_session *s, const struct zr_call *c, int64_t units)
 {
 	const struct zr_homes *h = &s->facts->homes;
-	const char *table = at(c, ZR_O_LAYER_TABLE, units);
+	char *const *memory = &c->at[zr_behind_pairs(ZR_O_LAYER_ROWS_SENT, units)];
+	const char *table = memory[ZR_HOME_TABLE];
 	struct zr_home_call *part = &s->home;
 
 	zr_home_part(s->facts, c->i, part);
-	part->offsets = at(c, ZR_O_LAYER_OFFSETS, units);
+	part->offsets = (void *)memory[ZR_HOME_OFFSETS];
 	if (table) {
 		part->came = rows_that_came(h, table);
 		part->later = (const uint8_t *)table + zr_home_table_of(h, 0).later;
 	}
-	part->sent_rows = at(c, ZR_O_LAYER_ROWS_SENT, units);
-	part->sent_grads = at(c, ZR_O_LAYER_GRADS_SENT, units);
-	part->sent_weights = at(c, ZR_O_LAYER_WEIGHTS_SENT, units);
-	part->rows = at(c, ZR_O_LAYER_ROWS_CAME, units);
-	part->grads = at(c, ZR_O_LAYER_GRADS_CAME, units);
-	part->weights = at(c, ZR_O_LAYER_WEIGHTS_CAME, units);
-	part->made = at(c, ZR_O_LAYER_ROWS_MADE, units);
-	part->made_weights = at(c, ZR_O_LAYER_WEIGHTS_MADE, units);
-	part->back = at(c, ZR_O_LAYER_ROWS_BACK, units);
-	part->back_weights = at(c, ZR_O_LAYER_WEIGHTS_BACK, units);
+	part->sent_rows = (void *)memory[ZR_HOME_ROWS_SENT];
+	part->sent_grads = (void *)memory[ZR_HOME_GRADS_SENT];
+	part->sent_weights = (void *)memory[ZR_HOME_WEIGHTS_SENT];
+	part->rows = (void *)memory[ZR_HOME_ROWS_CAME];
+	part->grads = (void *)memory[ZR_HOME_GRADS_CAME];
+	part->weights = (void *)memory[ZR_HOME_WEIGHTS_CAME];
+	part->made = (void *)memory[ZR_HOME_ROWS_MADE];
+	part->made_weights = (void *)memory[ZR_HOME_WEIGHTS_MADE];
+	part->back = (void *)memory[ZR_HOME_ROWS_BACK];
+	part->back_weights = (void *)memory[ZR_HOME_WEIGHTS_BACK];
 	s->call.home = part;
 }

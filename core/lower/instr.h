@@ -47,6 +47,24 @@ static inline int32_t zr_behind_pairs(int32_t operand, int64_t n)
 	return zr_in_pair(operand, n - 1);
 }
 
+/* Memory of a part of a layer whose experts are divided: operands of a layer, from ROWS_SENT on.
+ * What a part has follows each other. */
+enum {
+	ZR_HOME_ROWS_SENT,
+	ZR_HOME_GRADS_SENT,
+	ZR_HOME_WEIGHTS_SENT,
+	ZR_HOME_OFFSETS,
+	ZR_HOME_TABLE,
+	ZR_HOME_ROWS_CAME,
+	ZR_HOME_GRADS_CAME,
+	ZR_HOME_WEIGHTS_CAME,
+	ZR_HOME_ROWS_MADE,
+	ZR_HOME_WEIGHTS_MADE,
+	ZR_HOME_ROWS_BACK,
+	ZR_HOME_WEIGHTS_BACK,
+	ZR_HOME_MEMORY
+};
+
 /* COMPUTE and HOST run in order, one instruction after the other: by the operations of the device,
  * or by those on host memory. The others run beside them, in any order; COMM is posted in order. A
  * device may compute later than it is told to: see core/exec/marks.c. */

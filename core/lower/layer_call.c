@@ -242,37 +242,31 @@ static void layer_keys(struct zr_lowering *l, const struct zr_low_call *c)
 	one_more(l, c, ZR_O_LAYER_SUMS, c->slot_sums, ZR_READS);
 }
 
+/* Whether the part that has this memory fills it. */
+static int is_made(int32_t memory)
+{
+	switch (memory) {
+	case ZR_HOME_ROWS_SENT:
+	case ZR_HOME_GRADS_SENT:
+	case ZR_HOME_WEIGHTS_SENT:
+	case ZR_HOME_ROWS_MADE:
+	case ZR_HOME_WEIGHTS_MADE:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 /* What rows of experts are in; of another layer it is none. */
 static void layer_homes(struct zr_lowering *l, const struct zr_low_call *c)
 {
-	const struct zr_low_home none = {
-		.offsets = zr_none(),
-		.table = zr_none(),
-		.rows_sent = zr_none(),
-		.grads_sent = zr_none(),
-		.weights_sent = zr_none(),
-		.rows_came = zr_none(),
-		.grads_came = zr_none(),
-		.weights_came = zr_none(),
-		.rows_made = zr_none(),
-		.weights_made = zr_none(),
-		.rows_back = zr_none(),
-		.weights_back = zr_none(),
-	};
-	const struct zr_low_home *h = c->home ? c->home : &none;
+	const struct zr_low_home none = zr_low_no_home(0);
+	const struct zr_low_home *h = &none;
 
-	one_more(l, c, ZR_O_LAYER_OFFSETS, h->offsets, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_TABLE, h->table, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_ROWS_SENT, h->rows_sent, ZR_WRITES);
-	one_more(l, c, ZR_O_LAYER_GRADS_SENT, h->grads_sent, ZR_WRITES);
-	one_more(l, c, ZR_O_LAYER_WEIGHTS_SENT, h->weights_sent, ZR_WRITES);
-	one_more(l, c, ZR_O_LAYER_ROWS_CAME, h->rows_came, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_GRADS_CAME, h->grads_came, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_WEIGHTS_CAME, h->weights_came, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_ROWS_MADE, h->rows_made, ZR_WRITES);
-	one_more(l, c, ZR_O_LAYER_WEIGHTS_MADE, h->weights_made, ZR_WRITES);
-	one_more(l, c, ZR_O_LAYER_ROWS_BACK, h->rows_back, ZR_READS);
-	one_more(l, c, ZR_O_LAYER_WEIGHTS_BACK, h->weights_back, ZR_READS);
+	if (c->home)
+		h = c->home;
+	for (int32_t k = 0; k < ZR_HOME_MEMORY; k++)
+		one_more(l, c, ZR_O_LAYER_ROWS_SENT + k, h->memory[k], reads_or(is_made(k)));
 }
 
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use)

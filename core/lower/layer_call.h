@@ -10,12 +10,18 @@
 /* A part of a layer whose experts are placed, and the memory of struct zr_home_call. */
 struct zr_low_home {
 	int32_t part, round; /* ZR_HOME_* */
-	struct zr_operand offsets, table;
-	struct zr_operand rows_sent, grads_sent, weights_sent;
-	struct zr_operand rows_came, grads_came, weights_came;
-	struct zr_operand rows_made, weights_made;
-	struct zr_operand rows_back, weights_back;
+	struct zr_operand memory[ZR_HOME_MEMORY];
 };
+
+/* Of no memory. */
+static inline struct zr_low_home zr_low_no_home(int32_t round)
+{
+	struct zr_low_home h = { .round = round };
+
+	for (int32_t k = 0; k < ZR_HOME_MEMORY; k++)
+		h.memory[k] = zr_none();
+	return h;
+}
 
 /* Part of a backward, for each part of a gradient that comes in parts: rows > 0. */
 struct zr_low_call {

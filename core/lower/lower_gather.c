@@ -81,22 +81,45 @@ static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int mov
 
 /* ---- experts that ranks divide ---- */
 
-/* Rank k of the group over which the experts' parameters are split, as a home. */
+/* Rank k of a group, as a home. */
 static int32_t home_of_member(const struct zr_lowering *l, int32_t group, int32_t k)
 {
 	const struct zr_axis *a = &l->f->mesh.group[group];
 	return (l->f->process.rank - a->rank + k) % l->f->homes.ranks;
 }
 
-/* This rank's share of the experts that every rank of the group has at home, of each the j-th: what
- * it sends to that rank. */
-static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr_pop *op, int32_t j)
+/* How far apart this rank's shares of the j-th experts of all homes are, 0: not equally. */
+static uint64_t shares_apart(const struct zr_lowering *l, const struct zr_pop *op, int32_t j)
 {
 	const int32_t *units = zr_low_units(l, op);
-	const int32_t group = l->f->groups[units[0]].param;
+	const int32_t homes = l->f->homes.ranks, here = op->n / homes;
+	const struct zr_operand first = zr_low_share(l, units[j]);
+	const uint64_t apart = zr_low_share(l, units[here + j]).at - first.at;
+
+	for (int32_t h = 1; h < homes; h++) {
+		const struct zr_operand share = zr_low_share(l, units[h * here + j]);
+		if (share.region != first.region || share.at != first.at + (uint64_t)h * apart)
+			return 0;
+	}
+	return apart;
+}
+
+/* This rank's shares of the experts that every rank of the group has at home, of each the j-th:
+ * what it sends to that rank. */
+static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr_pop *op,
+					  int32_t group, int32_t j)
+{
+	const int32_t *units = zr_low_units(l, op);
 	const int32_t ranks = l->f->mesh.group[group].n, here = op->n / l->f->homes.ranks;
-	const uint64_t share = zr_unit_share_bytes(l->s, units[0]);
+	struct zr_operand from = zr_low_share(l, units[j]);
+	const uint64_t share = from.bytes, apart = shares_apart(l, op, j);
 	struct zr_operand to = zr_low_buffer(l, ZR_R_COMM, share * (uint64_t)ranks, ZR_PAGE);
+
+	if (group == ZR_GROUP_EXPERT && apart) {
+		from.bytes += (uint64_t)(ranks - 1) * apart;
+		zr_low_move_parts(l, from, to, ranks, share);
+		return to;
+	}
 
 	for (int32_t k = 0; k < ranks; k++) {
 		const int32_t unit = units[home_of_member(l, group, k) * here + j];
@@ -106,27 +129,71 @@ static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr
 	return to;
 }
 
+/* From the ranks of a group, to each what it has at home. to: [experts here]. */
+static void send_shares(struct zr_lowering *l, const struct zr_pop *op, int32_t group,
+			struct zr_operand (*to)(struct zr_lowering *, const struct zr_pop *,
+						int32_t))
+{
+	const int32_t here = op->n / l->f->homes.ranks;
+
+	for (int32_t j = 0; j < here; j++)
+		l->part[j] = (struct zr_sent_received){ shares_for_homes(l, op, group, j),
+							to(l, op, j) };
+	zr_low_collective(l, ZR_COMM_ALL_TO_ALL, group, gathered_type(l->f), 0, here);
+}
+
+/* The copy of the j-th expert of this rank. */
+static struct zr_operand expert_here(struct zr_lowering *l, const struct zr_pop *op, int32_t j)
+{
+	const int32_t here = op->n / l->f->homes.ranks;
+	return l->gathered[zr_low_units(l, op)[l->f->homes.rank * here + j]];
+}
+
+/* What the ranks that divide experts have of it. */
+static struct zr_operand shares_of_neighbours(struct zr_lowering *l, const struct zr_pop *op,
+					      int32_t j)
+{
+	const uint64_t share = zr_unit_share_bytes(l->s, zr_low_units(l, op)[j]);
+	return zr_low_buffer(l, ZR_R_COMM, share * (uint64_t)l->f->homes.ranks, ZR_PAGE);
+}
+
+/* Over all ranks: first among those that divide experts, then among the homes of the same ones. */
+static void gather_from_all(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const int32_t here = op->n / l->f->homes.ranks;
+
+	if (l->f->homes.ranks == l->f->process.world) {
+		send_shares(l, op, ZR_GROUP_EXPERT, expert_here);
+		return;
+	}
+
+	send_shares(l, op, ZR_GROUP_EXPERT, shares_of_neighbours);
+	for (int32_t j = 0; j < here; j++)
+		l->part[j] = (struct zr_sent_received){ l->part[j].recv, expert_here(l, op, j) };
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_CROSS, gathered_type(l->f), 0, here);
+}
+
 /* Only those of this rank come: each rank sends each other one its share of what is there. */
 static void gather_experts(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const int32_t *units = zr_low_units(l, op);
 	const int32_t here = op->n / l->f->homes.ranks, first = l->f->homes.rank * here;
+	const int32_t group = l->f->groups[units[0]].param;
 	const int moves = zr_route_gather(l->f, units[0]).n > 0;
 
 	l->unit = units[0];
-	const int32_t ranks = (int32_t)zr_group_ranks(l->f, l->f->groups[units[0]].param);
-	for (int32_t j = 0; j < here; j++) {
-		const int32_t unit = units[first + j];
-		l->gathered[unit] = gathered_copy(l, unit, moves);
-		if (moves && ranks == 1)
-			zr_low_move(l, zr_low_share(l, unit), l->gathered[unit]);
-		else if (moves)
-			l->part[j] = (struct zr_sent_received){ shares_for_homes(l, op, j),
-								l->gathered[unit] };
-	}
-	if (moves && ranks > 1)
-		zr_low_collective(l, ZR_COMM_ALL_TO_ALL, l->f->groups[units[0]].param,
-				  gathered_type(l->f), 0, here);
+	for (int32_t j = 0; j < here; j++)
+		l->gathered[units[first + j]] = gathered_copy(l, units[first + j], moves);
+	if (!moves)
+		return;
+
+	if (group == ZR_GROUP_WORLD)
+		gather_from_all(l, op);
+	else if (zr_group_ranks(l->f, group) > 1)
+		send_shares(l, op, group, expert_here);
+	else
+		for (int32_t j = 0; j < here; j++)
+			zr_low_move(l, zr_low_share(l, units[first + j]), expert_here(l, op, j));
 }
 
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)

@@ -20,7 +20,8 @@ struct experts {
 	int32_t n, here, rounds;
 	uint64_t element; /* bytes of an activation */
 	int backward;
-	struct zr_operand tables, offsets; /* of all rounds */
+	struct zr_operand tables, offsets;        /* of all rounds */
+	struct zr_operand memory[ZR_HOME_MEMORY]; /* of the round */
 };
 
 static struct zr_operand room(struct zr_lowering *l, int32_t region, uint64_t bytes)
@@ -95,7 +96,12 @@ static struct zr_operand of_round(struct zr_operand all, int32_t round, int32_t 
 	return zr_operand_part(all, (uint64_t)round * bytes, bytes);
 }
 
-/* Memory for the rows of a round, as many as there can be: sent ones come back in it. */
+static struct zr_operand message(struct zr_lowering *l, uint64_t rows, uint64_t bytes)
+{
+	return room(l, ZR_R_COMM, rows * bytes);
+}
+
+/* Memory for the rows of a round, as many as there can be. */
 static void take_memory(struct zr_lowering *l, struct experts *x)
 {
 	const struct zr_homes *h = &l->f->homes;
@@ -103,76 +109,67 @@ static void take_memory(struct zr_lowering *l, struct experts *x)
 	const uint64_t width = (uint64_t)x->bytes->expert_width;
 	const uint64_t places = (uint64_t)(zr_round_tokens(h, 0) * top);
 	const uint64_t came = (uint64_t)zr_home_rows(h, 0, top, x->here);
-	const uint64_t made = x->backward ? sizeof(float) : x->element;
-	struct zr_low_home *p = &x->part;
+	const uint64_t row = width * x->element, one = sizeof(float);
+	const uint64_t made = x->backward ? width * one : row;
+	struct zr_operand *m = x->memory;
 
-	p->rows_sent = room(l, ZR_R_COMM, places * width * x->element);
-	p->rows_came = room(l, ZR_R_COMM, came * width * x->element);
-	p->rows_made = room(l, ZR_R_COMM, came * width * made);
-	p->rows_back = room(l, ZR_R_COMM, places * width * made);
+	m[ZR_HOME_ROWS_SENT] = message(l, places, row);
+	m[ZR_HOME_ROWS_CAME] = message(l, came, row);
+	m[ZR_HOME_ROWS_MADE] = message(l, came, made);
+	m[ZR_HOME_ROWS_BACK] = message(l, places, made);
 	if (!x->backward)
 		return;
 
-	p->grads_sent = room(l, ZR_R_COMM, places * width * x->element);
-	p->grads_came = room(l, ZR_R_COMM, came * width * x->element);
-	p->weights_sent = room(l, ZR_R_COMM, places * sizeof(float));
-	p->weights_came = room(l, ZR_R_COMM, came * sizeof(float));
-	p->weights_made = room(l, ZR_R_COMM, came * sizeof(float));
-	p->weights_back = room(l, ZR_R_COMM, places * sizeof(float));
+	m[ZR_HOME_GRADS_SENT] = message(l, places, row);
+	m[ZR_HOME_GRADS_CAME] = message(l, came, row);
+	m[ZR_HOME_WEIGHTS_SENT] = message(l, places, one);
+	m[ZR_HOME_WEIGHTS_CAME] = message(l, came, one);
+	m[ZR_HOME_WEIGHTS_MADE] = message(l, came, one);
+	m[ZR_HOME_WEIGHTS_BACK] = message(l, places, one);
 }
 
-static void no_memory(struct zr_low_home *p)
+/* A part with some of the memory: from one number to another. */
+static void call_with(struct zr_lowering *l, struct experts *x, int32_t part, int32_t from,
+		      int32_t to)
 {
-	p->offsets = p->table = zr_none();
-	p->rows_sent = p->grads_sent = p->weights_sent = zr_none();
-	p->rows_came = p->grads_came = p->weights_came = zr_none();
-	p->rows_made = p->weights_made = p->rows_back = p->weights_back = zr_none();
+	const int32_t round = x->part.round;
+
+	x->part = zr_low_no_home(round);
+	for (int32_t k = from; k <= to; k++)
+		x->part.memory[k] = x->memory[k];
+	call(l, x, part);
 }
 
-static void send(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
+/* Rows go to their experts, or what these made comes back. */
+static void exchange(struct zr_lowering *l, const struct experts *x, int32_t type, int back,
+		     int32_t from, int32_t to)
 {
-	struct zr_low_home *p = &x->part;
+	const int one = from == ZR_HOME_WEIGHTS_SENT || from == ZR_HOME_WEIGHTS_MADE;
+	const struct zr_operand *m = x->memory;
+
+	zr_low_exchange_rows(l, type, one, back, m[ZR_HOME_TABLE], m[from], m[to]);
+}
+
+static void send(struct zr_lowering *l, struct experts *x)
+{
 	const int32_t type = l->f->types.dtype;
 
-	no_memory(p);
-	p->rows_sent = m->rows_sent;
-	p->grads_sent = m->grads_sent;
-	p->weights_sent = m->weights_sent;
-	call(l, x, ZR_HOME_SEND);
-	zr_low_exchange_rows(l, type, 0, 0, m->table, m->rows_sent, m->rows_came);
+	call_with(l, x, ZR_HOME_SEND, ZR_HOME_ROWS_SENT, ZR_HOME_WEIGHTS_SENT);
+	exchange(l, x, type, 0, ZR_HOME_ROWS_SENT, ZR_HOME_ROWS_CAME);
 	if (!x->backward)
 		return;
-	zr_low_exchange_rows(l, type, 0, 0, m->table, m->grads_sent, m->grads_came);
-	zr_low_exchange_rows(l, ZR_F32, 1, 0, m->table, m->weights_sent, m->weights_came);
+	exchange(l, x, type, 0, ZR_HOME_GRADS_SENT, ZR_HOME_GRADS_CAME);
+	exchange(l, x, ZR_F32, 0, ZR_HOME_WEIGHTS_SENT, ZR_HOME_WEIGHTS_CAME);
 }
 
-static void compute(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
+static void take_back(struct zr_lowering *l, struct experts *x)
 {
-	struct zr_low_home *p = &x->part;
-
-	no_memory(p);
-	p->offsets = m->offsets;
-	p->table = m->table;
-	p->rows_came = m->rows_came;
-	p->grads_came = m->grads_came;
-	p->weights_came = m->weights_came;
-	p->rows_made = m->rows_made;
-	p->weights_made = m->weights_made;
-	call(l, x, ZR_HOME_HOME);
-}
-
-static void take_back(struct zr_lowering *l, struct experts *x, const struct zr_low_home *m)
-{
-	struct zr_low_home *p = &x->part;
 	const int32_t type = x->backward ? ZR_F32 : l->f->types.dtype;
 
-	zr_low_exchange_rows(l, type, 0, 1, m->table, m->rows_made, m->rows_back);
+	exchange(l, x, type, 1, ZR_HOME_ROWS_MADE, ZR_HOME_ROWS_BACK);
 	if (x->backward)
-		zr_low_exchange_rows(l, ZR_F32, 1, 1, m->table, m->weights_made, m->weights_back);
-	no_memory(p);
-	p->rows_back = m->rows_back;
-	p->weights_back = m->weights_back;
-	call(l, x, ZR_HOME_TAKE);
+		exchange(l, x, ZR_F32, 1, ZR_HOME_WEIGHTS_MADE, ZR_HOME_WEIGHTS_BACK);
+	call_with(l, x, ZR_HOME_TAKE, ZR_HOME_ROWS_BACK, ZR_HOME_WEIGHTS_BACK);
 }
 
 /* Whether it computes what experts do, which other ranks have. */
@@ -195,21 +192,23 @@ static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 			     .backward = c->use->phase == ZR_BACKWARD };
 
 	x.call.home = &x.part;
-	no_memory(&x.part);
+	x.part = zr_low_no_home(0);
+	for (int32_t k = 0; k < ZR_HOME_MEMORY; k++)
+		x.memory[k] = zr_none();
 	call(l, &x, ZR_HOME_SORT);
+
 	make_tables(l, &x);
 	take_memory(l, &x);
-	struct zr_low_home memory = x.part;
 	for (int32_t i = 0; i < x.rounds; i++) {
-		memory.table = of_round(x.tables, i, x.rounds);
-		memory.offsets = of_round(x.offsets, i, x.rounds);
 		x.part.round = i;
-		send(l, &x, &memory);
-		compute(l, &x, &memory);
-		take_back(l, &x, &memory);
+		x.memory[ZR_HOME_TABLE] = of_round(x.tables, i, x.rounds);
+		x.memory[ZR_HOME_OFFSETS] = of_round(x.offsets, i, x.rounds);
+		send(l, &x);
+		call_with(l, &x, ZR_HOME_HOME, ZR_HOME_OFFSETS, ZR_HOME_WEIGHTS_MADE);
+		take_back(l, &x);
 	}
 
-	no_memory(&x.part);
+	x.part = zr_low_no_home(0);
 	call(l, &x, ZR_HOME_END);
 }
 

@@ -252,37 +252,25 @@ static struct zr_operand waiting_sums(const struct zr_lowering *l, int32_t u, in
 }
 
 /* Contributions to an expert's gradient, from the homes that have it, one after the other: each has
- * them for as many ranks as divide experts. first: what the layer's first rank has of it. */
-static void add_of_homes(struct zr_lowering *l, int32_t u, const struct zr_sent_received *first,
-			 struct zr_instr of, struct addition *a)
+ * them for as many ranks as divide experts. first: what the layer's first rank has of it; others:
+ * the same of all ranks. */
+static void set_homes(const struct zr_lowering *l, const struct zr_sent_received *first,
+		      struct zr_instr *of, struct addition *a)
 {
-	const int32_t ranks = l->f->homes.ranks, homes = l->f->process.world / ranks;
-	const uint64_t block = zr_dtype_block(of.from), bytes = (uint64_t)a->n * block;
-	const uint64_t at = (uint64_t)(a->first - l->own.first) * block;
-	const uint64_t share = (uint64_t)l->own.per * block;
-	const uint16_t flags = of.flags;
-	struct addition one = *a;
+	const uint64_t block = zr_dtype_block(of->from), share = (uint64_t)l->own.per * block;
+	const struct zr_operand *whole = l->f->peers ? &first->send : &first->recv;
+	uint64_t at = (uint64_t)(a->first - l->own.first) * block;
+	if (l->f->peers)
+		at += share * (uint64_t)l->f->process.rank;
 
-	of.number = ranks;
-	one.others = zr_none();
-	for (int32_t k = 0; k < homes; k++) {
-		const int32_t home = k * ranks + zr_home_of(l->f, u);
-		const struct zr_operand *whole = l->f->peers ? &first->send : &first->recv;
-		const uint64_t from =
-			share * (uint64_t)(l->f->peers ? l->f->process.rank : home) + at;
-		one.from =
-			zr_operand_part(*whole, from, (uint64_t)(ranks - 1) * whole->bytes + bytes);
-		if (l->f->peers && home != l->f->process.rank)
-			one.from.whose = home;
-		of.root = k + 1;
-		of.flags = flags;
-		if (k + 1 < homes)
-			of.flags &= (uint16_t)~ZR_F_MEASURE;
-		if (k)
-			of.flags &= (uint16_t)~ZR_F_STORE;
-		one.begins = a->begins && !k;
-		accumulate(l, u, of, &one);
-	}
+	of->number = l->f->homes.ranks;
+	of->root = 1;
+	a->from = zr_operand_part(*whole, at, (uint64_t)of->number * whole->bytes - at);
+	a->others = zr_none();
+	if (!l->f->peers)
+		return;
+	a->others = a->from;
+	a->others.whose = ZR_OTHERS;
 }
 
 /* All contributions to some blocks of a unit, into their sum. */
@@ -312,9 +300,8 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 	if (l->plan->direct && !l->slice.per)
 		a->from = a->sum;
 	if (!l->summed && zr_is_expert(&l->f->homes, u))
-		add_of_homes(l, u, x, of, a);
-	else
-		accumulate(l, u, of, a);
+		set_homes(l, x, &of, a);
+	accumulate(l, u, of, a);
 }
 
 /* Bytes of a sum from `at` on, as many as fit, from the disk; nothing behind its end. */

@@ -6,6 +6,14 @@
 
 #include "core/base/numbers.h"
 
+/* Ranks of one place in all nodes; or, where ranks divide experts, of the same experts. */
+static struct zr_axis cross_of(const struct zr_boot_info *r, int32_t experts)
+{
+	if (experts > 1)
+		return (struct zr_axis){ r->world / experts, r->rank / experts };
+	return (struct zr_axis){ r->nodes, r->node };
+}
+
 struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_t experts)
 {
 	return (struct zr_mesh){ .axis = { [ZR_AXIS_DATA] = { r->world / sequence,
@@ -17,7 +25,7 @@ struct zr_mesh zr_mesh_of(const struct zr_boot_info *r, int32_t sequence, int32_
 					    [ZR_GROUP_WORLD] = { r->world, r->rank },
 					    [ZR_GROUP_SEQUENCE] = { sequence, r->rank % sequence },
 					    [ZR_GROUP_EXPERT] = { experts, r->rank % experts },
-					    [ZR_GROUP_CROSS] = { r->nodes, r->node } },
+					    [ZR_GROUP_CROSS] = cross_of(r, experts) },
 				 .even = r->world == r->nodes * r->local_world &&
 					 r->rank == r->node * r->local_world + r->local_rank };
 }

@@ -25,7 +25,7 @@ extern "C" {
 /* Groups of operations between ranks (zeroth/comm.h), which groups() may not answer. */
 #define ZR_GROUP_SEQUENCE 3 /* the ranks that share a sequence */
 #define ZR_GROUP_EXPERT   4 /* the ranks over which experts are placed */
-#define ZR_GROUP_CROSS    5 /* ranks of the same place in all machines */
+#define ZR_GROUP_CROSS    5 /* ranks of one place in all machines, or of the same experts */
 
 /* FROZEN. */
 struct zr_groups {

@@ -218,14 +218,18 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 	return 0;
 }
 
-/* Copies of a card go two ways at once, by where they end. */
+/* Copies of a card go two ways at once, by where they end, and others stay in its memory. */
 static int queue_of(const struct costs *c, const struct zr_instr *i)
 {
 	if (i->kind != ZR_I_COPY || c->s->facts.device_info.host_ops)
 		return i->queue;
 
+	const struct zr_region *region = c->s->plan.region;
+	const int32_t from = c->p->operand[i->first + ZR_O_COPY_FROM].region;
 	const int32_t to = c->p->operand[i->first + ZR_O_COPY_TO].region;
-	return c->s->plan.region[to].tier == ZR_TIER_DEVICE ? ZR_FQ_IN : ZR_FQ_OUT;
+	if (region[from].tier == ZR_TIER_DEVICE && region[to].tier == ZR_TIER_DEVICE)
+		return i->queue;
+	return region[to].tier == ZR_TIER_DEVICE ? ZR_FQ_IN : ZR_FQ_OUT;
 }
 
 static double copy(struct costs *c, const struct zr_instr *i)

@@ -38,7 +38,15 @@ static uint64_t collective_bytes(const struct zr_setup *s, const struct zr_lower
 	return sum;
 }
 
-/* In a run of a program; group: of one alone, 0: of all. */
+/* Whether it is between calls of a layer, and not what the record counts, as a gather. */
+static int is_of_layer(const struct zr_setup *s, const struct zr_lowered *p,
+		       const struct zr_instr *i)
+{
+	const struct zr_program *r = zr_record_of(&s->programs, p->id);
+	return r && i->op >= 0 && r->op[i->op].kind == ZR_P_LAYER;
+}
+
+/* In a run of a program; group: of layers in one alone, 0: of all. */
 static uint64_t received_in(const struct zr_setup *s, int32_t id, int32_t group)
 {
 	const struct zr_lowered *p = &s->programs.lowered[id];
@@ -47,7 +55,7 @@ static uint64_t received_in(const struct zr_setup *s, int32_t id, int32_t group)
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		if (i->kind == ZR_I_COLLECTIVE && i->number != ZR_COMM_FENCE &&
-		    (!group || i->group == group))
+		    (!group || (i->group == group && is_of_layer(s, p, i))))
 			sum += collective_bytes(s, p, i);
 	}
 	return sum;
