@@ -311,6 +311,86 @@ static void rows_have_the_bits_of_the_scalar_kernels(void **state)
 	}
 }
 
+/* ---- rows without an order ---- */
+
+#define ALONE 9 /* rows that came from elsewhere */
+
+static void weigh_alone(int cuda, const int32_t *order, const struct buf *weights, struct buf *x,
+			struct buf *dy, struct buf *dweights, int32_t t)
+{
+	const struct zr_op_expert_weigh op = { .size = sizeof op,
+					       .dtype = t,
+					       .places = ALONE,
+					       .width = 37,
+					       .order = order,
+					       .weights = F(*weights),
+					       .x = x->p,
+					       .dy = dy->p,
+					       .dweights = F(*dweights) };
+	if (cuda)
+		DONE(zr_cuda_expert_weigh(&op, NULL));
+	else
+		assert_int_equal(d.ops->expert_weigh(d.ops, NULL, &op), ZR_OK);
+}
+
+static void gradients_alone(int cuda, const int32_t *order, const struct buf *dy,
+			    const struct buf *x, struct buf *dw, int32_t t)
+{
+	static const int32_t offsets[] = { 0, 0, 4, ALONE };
+	struct zr_op_matmul_grouped_dw op = { .size = sizeof op,
+					      .dtype = t,
+					      .rows = ALONE,
+					      .experts = 3,
+					      .m = 17,
+					      .n = 19,
+					      .k = 1,
+					      .offsets = offsets,
+					      .order = order,
+					      .dy = dy->p,
+					      .x = x->p };
+	for (int e = 0; e < 3; e++)
+		op.dw[e] = F(*dw) + e * op.m * op.n;
+	if (cuda)
+		DONE(zr_cuda_matmul_grouped_dw(&op, NULL));
+	else
+		assert_int_equal(d.ops->matmul_grouped_dw(d.ops, NULL, &op), ZR_OK);
+}
+
+/* The same as with the order in which they are, by the CPU and by CUDA. */
+static void alone_case(int cuda, int32_t t)
+{
+	int32_t as_they_are[ALONE];
+	struct buf weights = buf_random(ALONE, ZR_F32, 3, 1), x[2], dy[2], dweights[2], dw[2];
+	struct buf left = buf_random(ALONE * 17, t, 4, 1), right = buf_random(ALONE * 19, t, 5, 1);
+	two(x, ALONE * 37, t, 1, 0);
+	two(dy, ALONE * 37, t, 2, 0);
+	two(dweights, ALONE, ZR_F32, 0, 0);
+	two(dw, 3 * 17 * 19, ZR_F32, 0, 0);
+	for (int32_t s = 0; s < ALONE; s++)
+		as_they_are[s] = s;
+	for (int i = 0; i < 2; i++) {
+		const int32_t *order = i ? NULL : as_they_are;
+		weigh_alone(cuda, order, &weights, &x[i], &dy[i], &dweights[i], t);
+		gradients_alone(cuda, order, &left, &right, &dw[i], t);
+	}
+
+	same("expert_weigh without an order: x", x);
+	same("expert_weigh without an order: dy", dy);
+	same("expert_weigh without an order: dweights", dweights);
+	same("matmul_grouped_dw without an order", dw);
+	buf_free(&weights);
+	buf_free(&left);
+	buf_free(&right);
+}
+
+static void rows_without_an_order_are_in_it(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 3; t++)
+		for (int cuda = 0; cuda < 2; cuda++)
+			alone_case(cuda, dtypes[t]);
+}
+
 /* ---- products ---- */
 
 struct crowd {
@@ -461,6 +541,7 @@ int main(void)
 		cmocka_unit_test(routing_has_the_bits_of_the_scalar_kernels),
 		cmocka_unit_test(parts_of_sums_are_added_in_order),
 		cmocka_unit_test(rows_have_the_bits_of_the_scalar_kernels),
+		cmocka_unit_test(rows_without_an_order_are_in_it),
 		cmocka_unit_test(products_are_close),
 		cmocka_unit_test(gradients_are_close),
 		cmocka_unit_test(whole_numbers_are_exact),
