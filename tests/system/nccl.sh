@@ -58,6 +58,10 @@ same() { # NAME DIGEST RANKS PER_NODE OPTION...
 	is "$1" "$(digest_of trains.0)" "$2"
 	[ "$(digest_of trains.0)" = "$2" ] || note "$(tail -n 3 trains.*)"
 }
+mixture=(-o model.plugin=mixtral -o model.experts=4 -o model.experts_per_token=2 -o model.ffn_width=24)
+"$ZEROTH" train tiny.ini -o run.dir=mixed -o train.eval_every=0 "${mixture[@]}" > mixed.out 2>&1
+beside same 'ranks divide experts' "$(digest_of mixed.out)" 4 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 "${mixture[@]}" \
+	-o zero.expert_ranks=2
 for stage in stage0 stage1 stage2 stage3; do
 	beside same "I1: 2 ranks, $stage" "$one" 2 2 -o zero.plugin=$stage
 done
