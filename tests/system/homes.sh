@@ -41,7 +41,7 @@ cases() {
 export WORLDS='2 4'
 while read -r p m o g q z w act pieces buffers threads e k s group <&3; do
 	[ "$z$w" != mics6 ] || w=4
-	one_in 2 || continue
+	one_in 4 || continue
 	case="optimizer $o, gradient $g, param $q, $z, $w ranks, $act, pieces $pieces, buffers $buffers, $threads threads"
 	is "I1 $p, master $m: $case, $e divide experts, $k slices, $s share, trees of $group" \
 		"$(digest $p $m $o $g $q $z $w $act $pieces $buffers $threads "${common[@]}" "${few[@]}" $(of $e $k $s $group))" "${want[$p$k$group]}"
@@ -79,7 +79,7 @@ ZEROTH=$zeroth
 # kind NAME OPTION...: the same digest however many ranks divide experts; fp32, or $type
 kind() {
 	local p=${type-fp32} name=$1 one
-	one_in 2 || return 0
+	one_in 3 || return 0
 	shift
 	one=$(plainly "$p" "${few[@]}" "$@")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
