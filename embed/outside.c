@@ -7,6 +7,18 @@
 
 #include "embed/engine.h"
 
+/* What ends the engine is the first failure, or the first that is not about another rank. */
+static void note_failure(struct zeroth *e, const struct rank *r)
+{
+	if (r->busy || !r->err.code)
+		return;
+	if (e->broken && (e->broken != ZR_EPEER || r->err.code == ZR_EPEER))
+		return;
+
+	e->broken = r->err.code;
+	memcpy(e->cause, r->err.text, sizeof e->cause);
+}
+
 /* *r = the rank that a call is for, if it may come: the engine is open and well. Where it returns 0
  * the engine's lock is held, and leave() gives it back. */
 static int enter(struct zeroth *e, int rank, const char *what, struct rank **r)
@@ -28,6 +40,7 @@ static int enter(struct zeroth *e, int rank, const char *what, struct rank **r)
 	if (!e->broken)
 		return 0;
 
+	note_failure(e, *r);
 	pthread_mutex_unlock(&e->lock);
 	return engine_fail_here(e, e->broken, "%s", e->cause);
 }
@@ -101,10 +114,7 @@ static int finish(struct zeroth *e, struct rank *r)
 		return ZEROTH_DONE;
 	}
 
-	if (!e->broken) {
-		e->broken = r->err.code;
-		memcpy(e->cause, r->err.text, sizeof e->cause);
-	}
+	note_failure(e, r);
 	return engine_fail_here(e, r->err.code, "%s", r->err.text);
 }
 

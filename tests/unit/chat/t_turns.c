@@ -179,5 +179,6 @@ int main(void)
 	if (getenv("ZR_TURNS_TEMPLATE"))
 		return read_lines(getenv("ZR_TURNS_TEMPLATE"));
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,20 +41,15 @@ static void groups_are_those_of_the_stage(void **state)
 
 static void every_option_is_documented_and_auto_means_what_its_text_says(void **state)
 {
-	static const char *const names[] = { "reduce_bucket_size",
-					     "allgather_bucket_size",
-					     "sub_group_size",
-					     "overlap_comm",
-					     "update_in_backward",
-					     "gather_16bit_weights_on_model_save",
-					     "prefetch_bucket_size",
-					     "max_live_parameters",
-					     "max_reuse_distance",
-					     "persistence_threshold",
-					     "persistent" };
+	static const char *const names[] = {
+		"reduce_bucket_size", "allgather_bucket_size", "sub_group_size",
+		"overlap_comm",       "update_in_backward",    "gather_16bit_weights_on_model_save",
+		"expert_ranks",       "prefetch_bucket_size",  "max_live_parameters",
+		"max_reuse_distance", "persistence_threshold", "persistent"
+	};
 	struct fixture_model told = gpt2;
-	static const uint64_t one_hop[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 },
-			      three[] = { 20, 20, 100, 1, 0, 0, 140, 180, 200, 8192 };
+	static const uint64_t one_hop[] = { 20, 20, 100, 1, 0, 0, 1, 20, 140, 200, 8192 },
+			      three[] = { 20, 20, 100, 1, 0, 0, 1, 140, 180, 200, 8192 };
 	(void)state;
 	told.typical = 20;
 	for (int i = 0; i < 2 * N_STAGES; i++) {
@@ -62,7 +57,7 @@ static void every_option_is_documented_and_auto_means_what_its_text_says(void **
 		const uint64_t *want = i % 2 ? three : one_hop;
 		void *opts = test_options(desc);
 		told.hops = i % 2 ? 3 : 1;
-		assert_int_equal(desc->n_opts, i / 2 < FIRST_SPLIT ? 6 : 11);
+		assert_int_equal(desc->n_opts, i / 2 < FIRST_SPLIT ? 7 : 12);
 		resolve(desc, opts, &told);
 		for (uint32_t k = 0; k < desc->n_opts; k++) {
 			const struct zr_opt *o = &desc->opts[k];
