@@ -88,7 +88,7 @@ ZEROTH=$zeroth
 # kind NAME OPTION...: the same digest however many ranks share a sequence; fp32, or $type
 kind() {
 	local p=${type-fp32} name=$1 one
-	one_in 2 || return 0
+	one_in 3 || return 0
 	shift
 	one=$(plainly "$p" 4 "$@")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
