@@ -5,6 +5,7 @@
 # tiers; its bytes are those of a run, and a run says how close it comes.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
+[ -z "$ZR_SANITIZE" ] || skip_all 'it compares figures; fit.sh and bench.sh run the same code under sanitizers'
 cd "$scratch" || exit 99
 export XDG_STATE_HOME=$scratch/state
 tiny text 2 4 3 <<< ''
