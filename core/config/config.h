@@ -35,11 +35,11 @@ enum { ZR_SEQUENCE_AUTO, ZR_SEQUENCE_HEADS, ZR_SEQUENCE_KEYS };
 /* Whether the update of a step runs inside the forward of the next one. */
 enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
 
-/* Where the micro-batches of a step are added up: on the device if it has room, on the device, or
- * where their sums lie. */
 /* Behind the types that [train] communication_data_type has in their order. */
 #define ZR_SENT_MXINT8 (ZR_F16 + 1)
 
+/* Where the micro-batches of a step are added up: on the device if it has room, on the device, or
+ * where their sums lie. */
 enum { ZR_ACCUMULATE_AUTO, ZR_ACCUMULATE_DEVICE, ZR_ACCUMULATE_TIER };
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
