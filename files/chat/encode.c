@@ -64,8 +64,18 @@ static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
 
 /* ---- what is learned ---- */
 
-static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_message *m,
-		      const struct zr_chat_span *s)
+/* Whether an answer calls tools, or has thoughts. */
+static int has_calls(const struct zr_chat_message *m)
+{
+	return json_array_size(json_object_get(m->json, "tool_calls")) > 0;
+}
+
+static int has_thoughts(const struct zr_chat_message *m)
+{
+	return json_string_length(json_object_get(m->json, "reasoning_content")) > 0;
+}
+
+static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_message *m, int is_last)
 {
 	if (m->ignored)
 		return 0;
@@ -76,8 +86,12 @@ static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_mess
 	case ZR_TRAIN_COMPLETION:
 		return m->completion;
 	case ZR_TRAIN_LAST:
-		return s + 1 == e->text.span + e->text.n;
-	default: /* all is, answers or not */
+		return is_last;
+	case ZR_TRAIN_CALLS:
+		return has_calls(m);
+	case ZR_TRAIN_THOUGHTS:
+		return has_thoughts(m);
+	default:
 		return 0;
 	}
 }
@@ -88,7 +102,7 @@ static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message
 	size_t n = 0;
 
 	for (size_t i = 0; i < e->text.n; i++)
-		if (is_learned(e, &m[e->text.span[i].message], &e->text.span[i]))
+		if (is_learned(e, &m[e->text.span[i].message], i + 1 == e->text.n))
 			n++;
 		else
 			e->text.span[i].to = e->text.span[i].from;
@@ -166,10 +180,11 @@ static int encode_apart(struct zr_chat_encoder *e, const struct zr_chat_message 
 
 	for (size_t i = 0; !rc && i < e->text.n; i++) {
 		const struct zr_chat_span *s = &e->text.span[i];
+		const int last = i + 1 == e->text.n;
 		rc = encode_part(e, at, s->from, all, err);
 		if (!rc)
-			rc = encode_part(e, s->from, s->to, all || is_learned(e, &m[s->message], s),
-					 err);
+			rc = encode_part(e, s->from, s->to,
+					 all || is_learned(e, &m[s->message], last), err);
 		at = s->to;
 	}
 
@@ -228,38 +243,6 @@ static int is_by_jinja(const struct zr_chat_encoder *e)
 	return e->s->jinja.usual && (!e->s->has_forms || e->c.is_rich);
 }
 
-/* Whether an answer calls tools, or has thoughts. */
-static int has_calls(const struct zr_chat_message *m)
-{
-	return json_array_size(json_object_get(m->json, "tool_calls")) > 0;
-}
-
-static int has_thoughts(const struct zr_chat_message *m)
-{
-	return json_string_length(json_object_get(m->json, "reasoning_content")) > 0;
-}
-
-static int is_wanted(const struct zr_chat_encoder *e, const struct zr_chat_message *m, int is_last)
-{
-	if (m->ignored)
-		return 0;
-
-	switch (e->s->train_on) {
-	case ZR_TRAIN_ASSISTANT:
-		return 1;
-	case ZR_TRAIN_COMPLETION:
-		return m->completion;
-	case ZR_TRAIN_LAST:
-		return is_last;
-	case ZR_TRAIN_CALLS:
-		return has_calls(m);
-	case ZR_TRAIN_THOUGHTS:
-		return has_thoughts(m);
-	default:
-		return 0;
-	}
-}
-
 /* What is to be learned of the conversation, when none of it is yet. */
 static int want_answers(struct zr_chat_encoder *e, struct zr_error *err)
 {
@@ -274,7 +257,7 @@ static int want_answers(struct zr_chat_encoder *e, struct zr_error *err)
 		last--;
 	for (size_t i = 0; i < c->n; i++) {
 		const struct zr_chat_message *m = &c->m[i];
-		const int wanted = m->role == ZR_CHAT_ASSISTANT && is_wanted(e, m, i + 1 == last);
+		const int wanted = m->role == ZR_CHAT_ASSISTANT && is_learned(e, m, i + 1 == last);
 		e->state.p[i] = wanted ? ZR_TURN_WANTED : ZR_TURN_LEFT;
 	}
 
