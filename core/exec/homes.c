@@ -3,8 +3,6 @@
  * homes.c - experts that ranks divide (core/lower/lower_homes.c): how many rows go where in a
  * round, and the part of a layer that has them.
  */
-#include <string.h>
-
 #include "core/exec/exec.h"
 
 /* Offsets of all rounds of a rank, as its forward left them: [rounds][experts + 1]. */
@@ -30,6 +28,7 @@ static void count_round(const struct zr_homes *h, const struct offsets *o, int32
 	int64_t *rows = (int64_t *)(void *)(table + t.rows);
 	int64_t *elements = (int64_t *)(void *)(table + t.elements);
 	uint8_t *later = (uint8_t *)table + t.later;
+	const uint8_t *before = round ? later - t.bytes : NULL; /* of the round before */
 
 	for (int32_t r = 0; r < h->ranks; r++) {
 		rows[r] = rows_for(o, h->rank, round, r * here, here);
@@ -42,9 +41,7 @@ static void count_round(const struct zr_homes *h, const struct offsets *o, int32
 	for (int32_t g = 0; g < o->experts; g++) {
 		const int32_t rank = g / here, expert = first + g % here;
 		begins[g + 1] = begins[g] + (int32_t)rows_for(o, rank, round, expert, 1);
-		later[g] = 0;
-		for (int32_t before = 0; before < round; before++)
-			later[g] |= rows_for(o, rank, before, expert, 1) > 0;
+		later[g] = before && (before[g] || rows_for(o, rank, round - 1, expert, 1) > 0);
 	}
 }
 
