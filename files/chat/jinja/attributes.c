@@ -244,7 +244,12 @@ static int indices(struct zj_run *r, const struct zj_value *const v[3], int64_t 
 
 	const int back = to[2] < 0;
 	const int64_t least = back ? -1 : 0, most = back ? n - 1 : n;
-	const int64_t otherwise[] = { back ? most : least, back ? least : most };
+	int64_t otherwise[] = { least, most };
+	if (back) {
+		otherwise[0] = most;
+		otherwise[1] = least;
+	}
+
 	for (int i = 0; i < 2; i++) {
 		rc = bound(r, v[i], otherwise[i], &to[i]);
 		if (rc)

@@ -529,8 +529,10 @@ static int sort_list(struct zj_run *r, struct zj_list *l, int letters, int rever
 		while (!rc && at) {
 			const struct zj_value *before = &keys[at - 1];
 			int less = 0;
-			rc = zj_order(r, ZJ_LT, reverse ? before : &key, reverse ? &key : before,
-				      &less);
+			if (reverse)
+				rc = zj_order(r, ZJ_LT, before, &key, &less);
+			else
+				rc = zj_order(r, ZJ_LT, &key, before, &less);
 			if (rc || !less)
 				break;
 			keys[at] = keys[at - 1];
@@ -693,22 +695,35 @@ static int map_one(struct zj_run *r, const struct zj_value *v, const struct zj_f
 	return rc;
 }
 
+/* What a filter goes through, and the list that it makes. Values that are false have no elements:
+ * Jinja takes None and False here, too. */
+static int begin_stream(struct zj_run *r, const struct zj_value *of, struct zj_list **from,
+			struct zj_value *out)
+{
+	const int has_elements = zj_is_true(of);
+	int rc = 0;
+
+	if (has_elements)
+		rc = zj_iterate(r, of, from);
+	if (!rc)
+		rc = zj_list(r, ZJ_A_STREAM, 0, out);
+	if (!rc && !has_elements)
+		*from = out->list; /* it is empty */
+	return rc;
+}
+
 static int filter_map(struct zj_run *r, const struct zj_value *of, const struct zj_arguments *given,
 		      struct zj_value *out)
 {
 	const struct zj_function *f = NULL;
-	struct zj_list *l;
+	struct zj_list *l = NULL;
 
 	if (given->n && given->v[0].kind == ZJ_TEXT)
 		f = zj_find_filter(given->v[0].text->p, given->v[0].text->n);
 	if (!f && (given->n || !keyword(given, "attribute")))
 		return no_name(r, "map");
-	if (!zj_is_true(of)) /* None and False, too */
-		return zj_list(r, ZJ_A_STREAM, 0, out);
 
-	int rc = zj_iterate(r, of, &l);
-	if (!rc)
-		rc = zj_list(r, ZJ_A_STREAM, 0, out);
+	int rc = begin_stream(r, of, &l, out);
 	for (size_t i = 0; !rc && i < l->n; i++) {
 		struct zj_value v;
 		rc = map_one(r, &l->v[i], f, given, &v);
@@ -749,7 +764,7 @@ static int choose(struct zj_run *r, const struct choice *c, const struct zj_valu
 		  const struct zj_arguments *given, struct zj_value *out)
 {
 	const struct zj_function *test = NULL;
-	struct zj_list *l;
+	struct zj_list *l = NULL;
 
 	if (given->n < (size_t)c->has_path || given->n_keywords)
 		return no_name(r, c->name);
@@ -761,12 +776,7 @@ static int choose(struct zj_run *r, const struct choice *c, const struct zj_valu
 			return no_name(r, c->name);
 	}
 
-	if (!zj_is_true(of)) /* None and False, too */
-		return zj_list(r, ZJ_A_STREAM, 0, out);
-
-	int rc = zj_iterate(r, of, &l);
-	if (!rc)
-		rc = zj_list(r, ZJ_A_STREAM, 0, out);
+	int rc = begin_stream(r, of, &l, out);
 	for (size_t i = 0; !rc && i < l->n; i++) {
 		int is = 0;
 		rc = chosen(r, c, &l->v[i], test, given, &is);
