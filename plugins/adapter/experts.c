@@ -302,10 +302,17 @@ int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
 		return device->matmul_grouped_dw(device, s, op);
 
 	const struct lora_map *m = w->l->use[first].map;
+	const struct lora_use *of_none = computing(w, first, any);
 	for (int64_t e = 0; e < op->experts; e++) {
 		const int32_t i = lora_marked(op->dw[e]);
-		g.gradient[e] = &w->l->use[i < 0 ? first : i];
-		g.use[e] = computing(w, i < 0 ? first : i, i < 0 ? any : e);
+		if (i < 0) { /* its gradient is not wanted: any use will do */
+			g.gradient[e] = &w->l->use[first];
+			g.use[e] = of_none;
+			continue;
+		}
+
+		g.gradient[e] = &w->l->use[i];
+		g.use[e] = computing(w, i, e);
 	}
 
 	g.m = m;
