@@ -261,6 +261,7 @@ int main(void)
 	if (getenv("ZR_JINJA_TEMPLATE"))
 		return render_lines(getenv("ZR_JINJA_TEMPLATE"));
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	const int rc = cmocka_run_group_tests(tests, NULL, NULL);
 	zr_jinja_work_free(&work);
 	return rc;
