@@ -97,8 +97,15 @@ static int read_at(const struct wandb_log *l, int64_t at, uint8_t *to, size_t n)
 	return 0;
 }
 
-/* The fragment at *at goes behind `used` bytes of room; its type, or 0 if it is none. */
-static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_t *used)
+/* Whether a fragment begins a record, also one without a byte: a header just fit its block. */
+static int is_begin(int type)
+{
+	return type == FULL || type == FIRST;
+}
+
+/* The fragment at *at goes behind `used` bytes of room; its type, or 0 if it is none. It follows
+ * one of type `before`, 0: it is the record's first one. */
+static int fragment(const struct wandb_log *l, int before, int64_t *at, uint8_t *room, size_t *used)
 {
 	uint8_t h[HEAD];
 
@@ -110,7 +117,7 @@ static int fragment(const struct wandb_log *l, int64_t *at, uint8_t *room, size_
 	const size_t n = (size_t)h[4] | (size_t)h[5] << 8;
 	const uint32_t crc = (uint32_t)h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 |
 			     (uint32_t)h[3] << 24;
-	if (h[6] < FULL || h[6] > LAST || (h[6] == FULL || h[6] == FIRST) != !*used ||
+	if (h[6] < FULL || h[6] > LAST || is_begin(h[6]) != !before ||
 	    *used + n > WANDB_RECORD_ROOM || read_at(l, *at + HEAD, room + *used, n) ||
 	    crc != crc_of_fragment(l, h[6], room + *used, n))
 		return 0;
@@ -132,10 +139,10 @@ int wandb_log_cut(struct wandb_log *l, uint8_t *room,
 
 	for (;;) {
 		size_t used = 0;
-		int type;
+		int type = 0;
 		start = at;
 		do
-			type = fragment(l, &at, room, &used);
+			type = fragment(l, type, &at, room, &used);
 		while (type == FIRST || type == MIDDLE);
 		if (!type || !keep(arg, room, used))
 			break;

@@ -120,7 +120,7 @@ static uint32_t crc32_of(uint32_t c, const uint8_t *p, size_t n)
 static int unpack(size_t n, size_t *bytes)
 {
 	size_t at = 7, start = 0, used = 4;
-	int count = 0;
+	int count = 0, inside = 0; /* a record that a fragment before has begun */
 	assert_memory_equal(file, ":W&B\xe1\xbe", 7); /* with the version 0 behind it */
 	while (at < n) {
 		if (32768 - at % 32768 < 7) {
@@ -133,11 +133,12 @@ static int unpack(size_t n, size_t *bytes)
 				     (uint32_t)h[3] << 24;
 		assert_true(at + 7 + length <= n && length <= 32768 - 7 - at % 32768);
 		assert_int_equal(crc, crc32_of(0, h + 6, length + 1));
-		assert_int_equal(h[6] == 1 || h[6] == 2, used == start + 4);
+		assert_int_equal(h[6] == 1 || h[6] == 2, !inside);
 		memcpy(records + used, h + 7, length);
 		used += length;
 		at += 7 + length;
-		if (h[6] == 1 || h[6] == 4) {
+		inside = h[6] == 2 || h[6] == 3;
+		if (!inside) {
 			const uint32_t all = (uint32_t)(used - start - 4);
 			memcpy(records + start, &all, 4);
 			start = used;
@@ -223,6 +224,70 @@ static void records_go_over_the_ends_of_blocks_and_resuming_cuts_them(void **sta
 	close_monitor(&m);
 	assert_in_range(unpack(content(path, file), &bytes), 50, 70);
 	remove_run();
+}
+
+/* Writes steps until `left` bytes of the first block are left. Returns how many. */
+static int steps_up_to(struct monitor *m, size_t left)
+{
+	char name[4][50], path[700];
+	struct zr_metric x[5] = { { "time", 1700000000.5 } };
+	size_t size = 0, grown = 0, more = 0;
+	int step = 0;
+
+	for (int i = 0; i < 4; i++)
+		x[1 + i] = (struct zr_metric){ name[i], i };
+
+	/* the last one is longer by what is still to be filled, which its names take */
+	for (;; more = 32768 - left - size - grown) {
+		const int is_last = step && more < grown;
+
+		for (size_t i = 0, rest = is_last ? more : 0; i < 4; i++) {
+			const size_t longer = rest < 44 ? rest : 44;
+			snprintf(name[i], sizeof name[i], "%zu%.*s", i + 1, (int)(4 + longer),
+				 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz");
+			rest -= longer;
+		}
+
+		step++;
+		assert_int_equal(m->v->metrics(m->inst, step, x, 5), ZR_OK);
+		log_path(path);
+		grown = content(path, file) - size;
+		size += grown;
+		if (is_last)
+			break;
+	}
+
+	assert_int_equal(size, 32768 - left);
+	return step;
+}
+
+/* A record's first fragment has no byte where its header alone fits into the block. */
+static void a_block_may_end_at_each_place_of_a_header(void **state)
+{
+	const struct zr_metric x[] = { { "time", 1700000000.5 }, { "loss", 5.5 } };
+	struct monitor m;
+	char path[700];
+	size_t bytes;
+	int steps;
+	(void)state;
+
+	for (size_t left = 0; left <= 9; left++) {
+		assert_int_equal(open_monitor(&m), ZR_OK);
+		steps = steps_up_to(&m, left);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(m.v->metrics(m.inst, ++steps, x, 2), ZR_OK);
+		close_monitor(&m);
+		log_path(path);
+		assert_int_equal(unpack(content(path, file), &bytes), 2 + steps + 2);
+
+		assert_int_equal(open_monitor(&m), ZR_OK);
+		assert_int_equal(m.v->resume(m.inst, steps), ZR_OK);
+		assert_int_equal(m.v->metrics(m.inst, ++steps, x, 2), ZR_OK);
+		close_monitor(&m);
+		/* two summaries: the first end's exit alone was cut */
+		assert_int_equal(unpack(content(path, file), &bytes), 2 + steps + 3);
+		remove_run();
+	}
 }
 
 /* At each of many places, also in the first record and where a fragment ends. */
@@ -343,6 +408,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_run_has_header_run_steps_and_end),
 		cmocka_unit_test(records_go_over_the_ends_of_blocks_and_resuming_cuts_them),
+		cmocka_unit_test(a_block_may_end_at_each_place_of_a_header),
 		cmocka_unit_test(nothing_is_allocated_after_the_first_step_I3),
 		cmocka_unit_test(a_full_disk_tears_no_record),
 		cmocka_unit_test(a_log_of_the_package_is_gone_on_with),
