@@ -13,6 +13,7 @@
 #include "cmd/program.h"
 #include "core/base/json.h"
 #include "core/base/json_text.h"
+#include "core/model/declared.h"
 #include "core/setup.h"
 #include "train/fit.h"
 #include "train/forecast/plan_json.h"
@@ -187,6 +188,47 @@ static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_
 	return 0;
 }
 
+/* Whether experts could be computed by the device or by the host. */
+static int has_choice_of_experts(const struct zr_setup *s)
+{
+	const struct zr_setup_facts *f = &s->facts;
+	int experts = 0;
+
+	for (int32_t i = 0; i < (int32_t)f->decl.n_layers && zr_says_experts(&f->decl); i++)
+		experts |= zr_layer_at(&f->decl, i)->n_experts > 0;
+	return experts && !f->device_info.host_ops && zr_offloaded(f, ZR_STORE_PARAM);
+}
+
+/* What a step takes with experts where they are not: "device", "host". t->forecast 0: unknown. */
+static int try_other_experts(const struct zr_plan_args *a, const struct zr_setup *s,
+			     struct zr_rate_source *rates, struct zr_trial *t, struct zr_error *err)
+{
+	const int on_host = s->facts.homes.on_host;
+
+	*t = (struct zr_trial){ .ranks = a->ranks ? a->ranks : 1, .keep_offload = 1 };
+	if (!has_choice_of_experts(s))
+		return 0;
+	zr_trial_set(t, on_host ? "train.experts_on=device" : "train.experts_on=host");
+	return zr_trial_run(a, rates, t, err);
+}
+
+/* Bits are those of what computes experts: nothing is chosen for the user. */
+static int advise_experts(const struct zr_plan_args *a, const struct zr_setup *s, double seconds,
+			  struct zr_rate_source *rates, struct zr_error *err)
+{
+	struct zr_trial t;
+	char text[32];
+
+	int rc = try_other_experts(a, s, rates, &t, err);
+	if (rc || t.refused || !t.forecast)
+		return rc;
+
+	printf("with -o %s a step takes %s, %.4g tokens/s%s\n", t.set[0],
+	       zr_seconds_text(t.f.seconds, text), t.tokens / t.f.seconds,
+	       t.f.seconds < seconds ? ": faster, to other bits" : "");
+	return 0;
+}
+
 /* What is known of the configuration itself. */
 struct outlook {
 	uint64_t have; /* bytes of the machine's memory */
@@ -209,8 +251,12 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast",
 			    zr_forecast_json(&s->facts, &k->f, rates->by, 1e15 * a->endurance));
-	int rc = 0;
-	if (compares(a, s))
+	struct zr_trial other;
+	int rc = try_other_experts(a, s, rates, &other, err);
+	if (!rc && has_choice_of_experts(s))
+		zr_json_put(&j, s->facts.homes.on_host ? "experts_on_device" : "experts_on_host",
+			    zr_trial_json(&other));
+	if (!rc && compares(a, s))
 		rc = zr_plan_compare(a, rates, &rows, err);
 	if (compares(a, s))
 		zr_json_put(&j, "comparison", rows); /* without memory for rows there is no plan */
@@ -225,14 +271,20 @@ static int print_as_text(const struct zr_plan_args *a, struct zr_setup *s, const
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *none;
+	int rc = 0;
 
 	print_table(s, k->have, k->fits);
-	if (k->f.seconds > 0)
+	if (k->f.seconds > 0) {
 		zr_forecast_print(&s->facts, &k->f, rates->by, 1e15 * a->endurance);
-	else if (zr_rate_source_suits(rates, &s->facts))
+		rc = advise_experts(a, s, k->f.seconds, rates, err);
+	} else if (zr_rate_source_suits(rates, &s->facts)) {
 		printf("\ntime of a step: a rank would hold too much: take more ranks\n");
-	else
+	} else {
 		printf("\ntime of a step: %s\n", rates->by);
+	}
+
+	if (rc)
+		return rc;
 	if (compares(a, s))
 		return zr_plan_compare(a, rates, &none, err);
 	if (!a->no_compare)

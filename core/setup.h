@@ -70,6 +70,7 @@ struct zr_setup_facts {
 	struct zr_slices slices;
 	struct zr_homes homes;
 	struct zr_device_info device_info;
+	struct zr_device_info host_info; /* of [device.host]; size 0: the device does it */
 	/* processors near the device on which this rank's threads stay, as "0-31,64-95"; "": any */
 	char near[128];
 	int two_comms; /* there is [comm.host]: host_comm moves host memory, comm the other */

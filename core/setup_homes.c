@@ -31,6 +31,7 @@ int zr_homes_choose(struct zr_setup *s, int32_t ranks, int32_t rank, struct zr_e
 	struct zr_setup_facts *f = &s->facts;
 	const uint64_t asked = asked_ranks(s);
 
+	f->homes.on_host = f->train->experts_on == ZR_EXPERTS_ON_HOST;
 	if (asked == 1)
 		return 0;
 	if (asked > (uint64_t)ranks || (uint64_t)ranks % asked)
@@ -48,24 +49,62 @@ int zr_homes_choose(struct zr_setup *s, int32_t ranks, int32_t rank, struct zr_e
 	return 0;
 }
 
-int zr_homes_check(const struct zr_setup *s, struct zr_error *err)
+static int refuse_on_host(const struct zr_setup *s, struct zr_error *err, const char *why)
+{
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "experts_on = host: %s", why);
+}
+
+/* What is read from where it lies has to lie in host memory, or come there. */
+static int check_on_host(const struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_setup_facts *f = &s->facts;
 
-	if (f->homes.ranks == 1 || f->decl.expert_ranks == f->homes.ranks)
+	if (!f->homes.on_host)
 		return 0;
+	if (f->device_info.host_ops)
+		return refuse_on_host(s, err,
+				      "[device] computes on host memory already; take it out");
+	if (!zr_config_find(s->cfg, "offload.param"))
+		return refuse_on_host(s, err,
+				      "the weights of experts are in the memory of the device; "
+				      "add [offload.param], or take it out");
+	return 0;
+}
+
+static int has_experts(const struct zr_setup_facts *f)
+{
+	for (int32_t i = 0; i < (int32_t)f->decl.n_layers; i++)
+		if (zr_layer_experts(f, i))
+			return 1;
+	return 0;
+}
+
+int zr_homes_check(const struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_setup_facts *f = &s->facts;
+	const char *model = s->roles.model.section->plugin->desc->id;
+
+	if (!zr_experts_apart(&f->homes))
+		return 0;
+	if (f->decl.expert_ranks == f->homes.ranks && has_experts(f))
+		return check_on_host(s, err);
+	if (f->homes.ranks == 1)
+		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				       "experts_on = host: model %s has no experts, or computes "
+				       "them with the rest of a layer; take it out",
+				       model);
 	return zr_config_blame(
 		s->cfg, "zero", ZR_EINVAL, err,
 		"expert_ranks = %d: model %s has no experts, or a number of them that "
 		"%d does not divide",
-		f->homes.ranks, s->roles.model.section->plugin->desc->id, f->homes.ranks);
+		f->homes.ranks, model, f->homes.ranks);
 }
 
 /* ---- experts --------------------------------------------------------------------- */
 
 int32_t zr_layer_experts(const struct zr_setup_facts *f, int32_t layer)
 {
-	if (f->homes.ranks == 1 || !zr_says_experts(&f->decl))
+	if (!zr_experts_apart(&f->homes) || !zr_says_experts(&f->decl))
 		return 0;
 	return zr_layer_at(&f->decl, layer)->n_experts;
 }
@@ -104,7 +143,7 @@ static int find_units(struct zr_setup *s, int32_t layer, int32_t beside, struct 
 
 	for (int32_t g = 0; g < n; g++) {
 		const int32_t unit = zr_expert_unit(f, layer, beside, g);
-		if (!are_alike(f, unit, first))
+		if (f->homes.ranks > 1 && !are_alike(f, unit, first))
 			return refuse(s, err,
 				      "[train] freeze has some experts of a block and not all; "
 				      "freeze all of them, or none");
@@ -120,9 +159,10 @@ static int find_in_layer(struct zr_setup *s, int32_t layer, struct zr_error *err
 	if (!zr_layer_experts(&s->facts, layer))
 		return 0;
 	if (l->first_expert < 0)
-		return refuse(s, err,
-			      "[train] freeze cuts an expert into a part that is trained and one "
-			      "that is not; freeze all of its tensors, or none");
+		return (s->facts.homes.ranks > 1 ? refuse : refuse_on_host)(
+			s, err,
+			"[train] freeze cuts an expert into a part that is trained and one "
+			"that is not; freeze all of its tensors, or none");
 	int rc = find_units(s, layer, 0, err);
 	if (rc || !l->first_beside)
 		return rc;
@@ -135,7 +175,7 @@ int zr_homes_find(struct zr_setup *s, struct zr_error *err)
 	const size_t n = (size_t)f->layout.n_units;
 	int rc = 0;
 
-	if (f->homes.ranks == 1)
+	if (!zr_experts_apart(&f->homes))
 		return 0;
 	f->homes.unit = calloc(n + 1, sizeof *f->homes.unit);
 	if (!f->homes.unit)
@@ -179,6 +219,15 @@ static int has_whole_trees(const struct zr_setup_facts *f)
 	return tree % ranks == 0 && !(parts & (parts - 1));
 }
 
+/* Whether an expert is nothing that [offload.param] has. */
+static int any_is_whole(const struct zr_setup_facts *f)
+{
+	for (int32_t u = 0; u < f->layout.n_units; u++)
+		if (zr_is_expert(&f->homes, u) && !zr_unit_offloaded(f, u))
+			return 1;
+	return 0;
+}
+
 int zr_homes_fit(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
@@ -186,6 +235,12 @@ int zr_homes_fit(struct zr_setup *s, struct zr_error *err)
 	f->homes.tokens = f->batch.micro * f->batch.length;
 	if (zr_sliced(&f->slices))
 		f->homes.tokens = f->slices.rows;
+	if (f->homes.on_host && any_is_whole(f))
+		return refuse_on_host(
+			s, err,
+			"some experts are whole in the memory of the device, where "
+			"[offload.param] does not have them; take a stage that splits "
+			"them, and their names out of persistent");
 	if (f->homes.ranks == 1)
 		return 0;
 	if (!has_whole_trees(f))

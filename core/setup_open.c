@@ -334,11 +334,12 @@ static int take_ops(const struct zr_instance *it, const struct zr_ops **out, str
 /* First values and, with offload, gradients and optimizers need operations on host memory. */
 static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
-	struct zr_device_info info = { .size = sizeof info };
+	struct zr_device_info *info = &s->facts.host_info;
 	int rc = zr_setup_start(s, &s->roles.host_device, "device.host", "zr.device/1", err);
-	if (rc || (rc = ZR_ASK(&s->roles.host_device, device, info, err, &info)))
+	info->size = sizeof *info;
+	if (rc || (rc = ZR_ASK(&s->roles.host_device, device, info, err, info)))
 		return rc;
-	if (!info.unified && !info.host_ops)
+	if (!info->unified && !info->host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, err,
 				       "plugin: it does not compute on host memory");
 	return take_ops(&s->roles.host_device, &s->roles.host_ops, err);
@@ -460,7 +461,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 		f->decl.sequence_ranks = f->slices.ranks;
 		f->decl.by_heads = f->slices.by_heads;
 	}
-	if (f->homes.ranks > 1)
+	if (zr_experts_apart(&f->homes))
 		f->decl.expert_ranks = f->homes.ranks;
 	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
 	f->process.model = &s->roles.model;

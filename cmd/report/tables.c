@@ -309,6 +309,7 @@ void zr_report_machine(struct zr_report *r)
 		const json_t *of = zr_run_ended(run) ? run->summary : NULL;
 		const char *device = json_string_value(json_object_get(of, "device"));
 		const char *variant = json_string_value(json_object_get(of, "device_variant"));
+		const char *experts = json_string_value(json_object_get(of, "experts_variant"));
 		const char *cpu = json_string_value(json_object_get(of, "processor"));
 		const char *configured = zr_run_find_value(run, "device", "plugin");
 		json_t *have = json_object_get(run->plan, "available");
@@ -324,6 +325,10 @@ void zr_report_machine(struct zr_report *r)
 		zr_html_text(r->page, device);
 		fputs("</td><td>", r->page);
 		zr_html_text(r->page, variant ? variant : "-");
+		if (experts) {
+			fputs("; experts on the host: ", r->page);
+			zr_html_text(r->page, experts);
+		}
 		fprintf(r->page, "</td><td>%s</td><td>%s</td><td>%s</td></tr>",
 			zr_number(of ? zr_run_summary(run, "world") : NAN, a),
 			have ? zr_number_bytes(json_number_value(have), b) : "-",

@@ -41,6 +41,7 @@ enum { ZR_ONWARD_AUTO, ZR_ONWARD_YES, ZR_ONWARD_NO };
 /* Where the micro-batches of a step are added up: on the device if it has room, on the device, or
  * where their sums lie. */
 enum { ZR_ACCUMULATE_AUTO, ZR_ACCUMULATE_DEVICE, ZR_ACCUMULATE_TIER };
+enum { ZR_EXPERTS_ON_DEVICE, ZR_EXPERTS_ON_HOST };
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
 struct zr_train_opts {
@@ -68,6 +69,7 @@ struct zr_train_opts {
 	uint64_t sequence_ranks;         /* that share the slices of a micro-batch */
 	int32_t sequence;                /* ZR_SEQUENCE_*: how attention is divided among them */
 	int32_t accumulate_on;           /* ZR_ACCUMULATE_* */
+	int32_t experts_on;              /* ZR_EXPERTS_ON_* */
 	const char *freeze;              /* patterns of tensors that stay as they are */
 	uint64_t gradient_part_size;     /* elements; 0: never in parts */
 };

@@ -21,6 +21,9 @@ static const char *const attentions[] = { "auto", "heads", "keys", NULL }; /* ZR
 /* ZR_ACCUMULATE_* in order */
 static const char *const places[] = { "auto", "device", "tier", NULL };
 
+/* ZR_EXPERTS_ON_* in order */
+static const char *const expert_places[] = { "device", "host", NULL };
+
 #define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
 #define AUTO_COUNT(f, doc, unit)                                                                   \
 	ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, MOST,     \
@@ -103,6 +106,11 @@ static const struct zr_opt train[] = {
 		    "added there; auto: on the device, if its memory has room on all ranks and "
 		    "gradients come there. The same bits. Not for reduction = local, nor for "
 		    "gradients in parts, where auto is tier."),
+	ZR_OPT_ENUM(struct zr_train_opts, experts_on, ZR_O_NUMERIC, "device", expert_places,
+		    "What computes the experts of a mixture. host: with [offload.param], beside a "
+		    "device with a memory of its own, their weights stay in host memory, rows of "
+		    "tokens go there and come back, and [device.host] multiplies. Its bits are "
+		    "those of that device: they may differ from those of [device]."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they "
 	       "get no gradient, no master and no optimizer state. A pattern behind a ! takes "

@@ -52,6 +52,9 @@ static void point_batch(struct zr_session *s, char *tokens)
 {
 	const struct zr_plan *p = s->plan;
 	struct zr_layer_call *call = &s->call;
+	if (!tokens) /* it has rows alone */
+		return;
+
 	char *batch = tokens - p->tokens;
 	call->tokens = (int32_t *)tokens;
 	call->targets = (int32_t *)(batch + p->targets);
@@ -70,16 +73,25 @@ static void point_batch(struct zr_session *s, char *tokens)
 	}
 }
 
+static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
+{
+	if (i->queue == ZR_Q_HOST)
+		return s->roles->host_ops;
+	return s->roles->ops;
+}
+
 /* Calls the model with what s->call says. */
 static int call_model(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_instance *it = zr_model_of(s->roles);
 	const struct zr_model_v1 *model = it->vtbl;
 	struct zr_layer_call *call = &s->call;
+	int rc;
+
+	call->ops = ops_of(s, c->i);
 	if (c->i->flags & ZR_F_BACKWARD)
 		return zr_user_failed(s, it, model->backward(it->inst, call), "backward", c->err);
 
-	int rc;
 	if (c->i->flags & ZR_F_LOGITS)
 		rc = model->logits(it->inst, call, call->length - 1,
 				   (float *)(void *)call->loss_sum);
@@ -140,13 +152,6 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 }
 
 /* ---- gradients ---- */
-
-static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
-{
-	if (i->queue == ZR_Q_HOST)
-		return s->roles->host_ops;
-	return s->roles->ops;
-}
 
 static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,
 		char *to)

@@ -25,9 +25,12 @@ static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
 	if (zr_unit_dtype(f, unit) == f->types.dtype)
 		return from;
 
-	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
-	zr_low_emit(l, (struct zr_instr){
-			       .kind = ZR_I_CAST, .dtype = f->types.dtype, .from = f->stored });
+	const int32_t region = zr_computes_on_host(&f->homes, unit) ? ZR_R_BOUNCE : ZR_R_GATHER;
+	struct zr_operand to = zr_low_buffer(l, region, bytes, 64);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST,
+					  .queue = zr_low_queue(l, region),
+					  .dtype = f->types.dtype,
+					  .from = f->stored });
 	zr_low_operand(l, ZR_O_CAST_FROM, from, ZR_READS);
 	zr_low_operand(l, ZR_O_CAST_TO, to, ZR_WRITES);
 	zr_low_arg(l, own_share(from), ZR_READS);
@@ -45,8 +48,8 @@ static int uses_unit(const struct zr_lowering *l, const struct zr_low_call *c, u
 	return c->home->part == ZR_HOME_SORT || c->home->part == ZR_HOME_END;
 }
 
-/* Where the gradient of a call's k-th unit goes, of no region: nowhere. */
-static struct zr_operand gradient_of(struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
+struct zr_operand zr_low_call_gradient(struct zr_lowering *l, const struct zr_low_call *c,
+				       uint32_t k)
 {
 	int32_t unit = c->use->units[k];
 	int again = c->rows > 0, parts = l->plan->unit[unit].part > 0;
@@ -65,13 +68,15 @@ static struct zr_operand gradient_of(struct zr_lowering *l, const struct zr_low_
 static void layer_unit(struct zr_lowering *l, const struct zr_low_call *c, uint32_t k)
 {
 	int32_t unit = c->use->units[k];
-	struct zr_operand to = gradient_of(l, c, k);
+	struct zr_operand to = zr_low_call_gradient(l, c, k);
 	int first = c->slice >= 0 ||
 		    (to.region >= 0 && l->s->programs.train_uses.first_grad[unit] == c->number);
 	struct zr_operand from = l->param[k];
 
 	if (!uses_unit(l, c, k))
 		from = zr_none();
+	if (c->home && c->home->on_host && to.region >= 0)
+		to = c->home->gradient[k];
 	if (c->home && c->home->part == ZR_HOME_HOME && c->home->round)
 		first = 0;
 	zr_low_operand(l, zr_in_pair(ZR_O_LAYER_EACH_PARAM, k), from, ZR_READS);
@@ -156,6 +161,8 @@ static void cut_places(const struct zr_lowering *l, const struct zr_low_call *c,
 /* Those parts of a layer with experts that follow the first one find what that left. */
 static uint32_t goes_on(const struct zr_low_call *c)
 {
+	if (c->home && c->home->on_host) /* in memory of its own */
+		return ZR_WRITES;
 	if (c->rows || (c->home && c->home->part != ZR_HOME_SORT))
 		return ZR_READS | ZR_WRITES;
 	return ZR_WRITES;
@@ -284,6 +291,16 @@ struct zr_operand zr_low_saved(struct zr_lowering *l, const struct zr_low_call *
 	return p.saved;
 }
 
+/* Experts have rows, and nothing of the tokens. */
+static struct zr_operand batch_of(const struct zr_lowering *l, const struct zr_low_call *c)
+{
+	const struct zr_plan *p = l->plan;
+
+	if (c->home && c->home->on_host)
+		return zr_none();
+	return zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens);
+}
+
 void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
 {
 	const struct zr_plan *p = l->plan;
@@ -301,6 +318,7 @@ void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
 	if (c->home) {
 		of.from = c->home->part;
 		of.dtype = c->home->round;
+		of.queue = c->home->on_host ? ZR_Q_HOST : ZR_Q_COMPUTE;
 	}
 
 	zr_low_emit(l, of);
@@ -308,8 +326,8 @@ void zr_low_call(struct zr_lowering *l, const struct zr_low_call *c)
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, k);
 
-	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_BATCH, use->n_units),
-		       zr_operand_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_BATCH, use->n_units), batch_of(l, c),
+		       ZR_READS);
 	zr_low_operand(l, zr_behind_pairs(ZR_O_LAYER_SCORES, use->n_units), scores_of(l, use),
 		       ZR_READS | ZR_WRITES);
 	layer_keys(l, c);

@@ -10,7 +10,9 @@
 /* A part of a layer whose experts are placed, and the memory of struct zr_home_call. */
 struct zr_low_home {
 	int32_t part, round; /* ZR_HOME_* */
+	int32_t on_host;     /* it computes in host memory */
 	struct zr_operand memory[ZR_HOME_MEMORY];
+	const struct zr_operand *gradient; /* of each unit, there */
 };
 
 /* Of no memory. */
@@ -45,6 +47,10 @@ static inline int zr_of_all_rows(const struct zr_low_call *c)
 {
 	return c->parts && !(c->parts & (ZR_PART_BEFORE | ZR_PART_AFTER));
 }
+
+/* Where a call's gradient of its k-th unit goes on the device, of no region: nowhere. */
+struct zr_operand zr_low_call_gradient(struct zr_lowering *l, const struct zr_low_call *c,
+				       uint32_t k);
 
 /* Takes the parameters of the use's units, for the calls that follow. */
 void zr_low_take_params(struct zr_lowering *l, const struct zr_use *use);

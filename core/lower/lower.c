@@ -306,7 +306,7 @@ static int make_tables(struct zr_lowering *l)
 		listed = zr_max(listed, (size_t)l->s->programs.recorded[i].n_unit);
 	}
 	l->hop = calloc(2 * ops, sizeof *l->hop);
-	l->gathered = calloc(4 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
+	l->gathered = calloc(5 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
 	/* of each unit one of each node, at most */
 	size_t parts = units * (size_t)zr_group_ranks(l->f, ZR_GROUP_CROSS);
 	l->part = calloc(parts + 2 * listed, sizeof *l->part);
@@ -317,7 +317,8 @@ static int make_tables(struct zr_lowering *l)
 	l->param = l->gathered + units;
 	l->grad = l->param + units;
 	l->shared = l->grad + units;
-	l->life = l->shared + units;
+	l->there = l->shared + units;
+	l->life = l->there + units;
 	l->bounce = l->life + lives;
 	l->source = l->bounce + ops;
 	l->whole = l->source + ops;

@@ -54,6 +54,7 @@ struct zr_lowering {
 	/* [n_units] of one that several layers use, where ranks share a sequence: the sum of its
 	 * uses so far, of the blocks that are this rank's among them */
 	struct zr_operand *shared;
+	struct zr_operand *there;    /* [n_units] of a layer's experts that compute on the host */
 	struct zr_operand experts;   /* of all experts of a layer: their gradients, or what comes */
 	struct zr_operand *life;     /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
@@ -239,7 +240,7 @@ static inline const int32_t *zr_low_units(const struct zr_lowering *l, const str
 /* Whether an operation is of all experts of a layer, which ranks divide. */
 static inline int zr_low_of_experts(const struct zr_lowering *l, const struct zr_pop *op)
 {
-	return zr_is_expert(&l->f->homes, zr_low_units(l, op)[0]);
+	return zr_is_divided(&l->f->homes, zr_low_units(l, op)[0]);
 }
 
 #endif

@@ -69,6 +69,8 @@ static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int mov
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->f, l->f->groups[u].param);
 	struct zr_operand o = zr_low_share(l, u);
+	if (moves && zr_computes_on_host(&l->f->homes, u))
+		return zr_low_buffer(l, ZR_R_BOUNCE, ranks * o.bytes, ZR_PAGE);
 	if (moves)
 		return zr_low_buffer(l, ZR_R_GATHER, ranks * o.bytes,
 				     l->plan->unit[u].offloaded ? ZR_PAGE : 64);
@@ -104,6 +106,12 @@ static uint64_t shares_apart(const struct zr_lowering *l, const struct zr_pop *o
 	return apart;
 }
 
+/* Where ranks meet: where experts compute, or where comm reaches. */
+static int32_t meeting_region(const struct zr_lowering *l)
+{
+	return l->f->homes.on_host && zr_comm_on_host(l->f) ? ZR_R_BOUNCE : ZR_R_COMM;
+}
+
 /* This rank's shares of the experts that every rank of the group has at home, of each the j-th:
  * what it sends to that rank. */
 static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr_pop *op,
@@ -113,7 +121,8 @@ static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr
 	const int32_t ranks = l->f->mesh.group[group].n, here = op->n / l->f->homes.ranks;
 	struct zr_operand from = zr_low_share(l, units[j]);
 	const uint64_t share = from.bytes, apart = shares_apart(l, op, j);
-	struct zr_operand to = zr_low_buffer(l, ZR_R_COMM, share * (uint64_t)ranks, ZR_PAGE);
+	struct zr_operand to =
+		zr_low_buffer(l, meeting_region(l), share * (uint64_t)ranks, ZR_PAGE);
 
 	if (group == ZR_GROUP_EXPERT && apart) {
 		from.bytes += (uint64_t)(ranks - 1) * apart;
@@ -149,12 +158,23 @@ static struct zr_operand expert_here(struct zr_lowering *l, const struct zr_pop 
 	return l->gathered[zr_low_units(l, op)[l->f->homes.rank * here + j]];
 }
 
+/* Where that arrives: it goes on to the host if comm is on the device. */
+static struct zr_operand expert_that_comes(struct zr_lowering *l, const struct zr_pop *op,
+					   int32_t j)
+{
+	const struct zr_operand here = expert_here(l, op, j);
+
+	if (l->f->homes.on_host && !zr_comm_on_host(l->f))
+		return zr_low_buffer(l, ZR_R_COMM, here.bytes, ZR_PAGE);
+	return here;
+}
+
 /* What the ranks that divide experts have of it. */
 static struct zr_operand shares_of_neighbours(struct zr_lowering *l, const struct zr_pop *op,
 					      int32_t j)
 {
 	const uint64_t share = zr_unit_share_bytes(l->s, zr_low_units(l, op)[j]);
-	return zr_low_buffer(l, ZR_R_COMM, share * (uint64_t)l->f->homes.ranks, ZR_PAGE);
+	return zr_low_buffer(l, meeting_region(l), share * (uint64_t)l->f->homes.ranks, ZR_PAGE);
 }
 
 /* Over all ranks: first among those that divide experts, then among the homes of the same ones. */
@@ -163,13 +183,14 @@ static void gather_from_all(struct zr_lowering *l, const struct zr_pop *op)
 	const int32_t here = op->n / l->f->homes.ranks;
 
 	if (l->f->homes.ranks == l->f->process.world) {
-		send_shares(l, op, ZR_GROUP_EXPERT, expert_here);
+		send_shares(l, op, ZR_GROUP_EXPERT, expert_that_comes);
 		return;
 	}
 
 	send_shares(l, op, ZR_GROUP_EXPERT, shares_of_neighbours);
 	for (int32_t j = 0; j < here; j++)
-		l->part[j] = (struct zr_sent_received){ l->part[j].recv, expert_here(l, op, j) };
+		l->part[j] =
+			(struct zr_sent_received){ l->part[j].recv, expert_that_comes(l, op, j) };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_CROSS, gathered_type(l->f), 0, here);
 }
 
@@ -190,10 +211,14 @@ static void gather_experts(struct zr_lowering *l, const struct zr_pop *op)
 	if (group == ZR_GROUP_WORLD)
 		gather_from_all(l, op);
 	else if (zr_group_ranks(l->f, group) > 1)
-		send_shares(l, op, group, expert_here);
+		send_shares(l, op, group, expert_that_comes);
 	else
 		for (int32_t j = 0; j < here; j++)
-			zr_low_move(l, zr_low_share(l, units[first + j]), expert_here(l, op, j));
+			l->part[j].recv = zr_low_share(l, units[first + j]);
+
+	for (int32_t j = 0; j < here; j++)
+		if (l->part[j].recv.region != expert_here(l, op, j).region)
+			zr_low_move(l, l->part[j].recv, expert_here(l, op, j));
 }
 
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)

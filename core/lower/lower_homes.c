@@ -8,6 +8,8 @@
  *   END
  *
  * A home has memory for the rows of a round at the most; so the plan knows it, and no row is lost.
+ * Where experts compute on the host, HOME has its memory there: rows come from the device, and what
+ * experts make of them, and their gradients, return to it.
  */
 #include "core/base/numbers.h"
 #include "core/lower/layer_call.h"
@@ -19,8 +21,9 @@ struct experts {
 	const struct zr_layer_bytes *bytes;
 	int32_t n, here, rounds;
 	uint64_t element; /* bytes of an activation */
-	int backward;
+	int backward, on_host;
 	struct zr_operand tables, offsets;        /* of all rounds */
+	struct zr_operand work;                   /* of HOME */
 	struct zr_operand memory[ZR_HOME_MEMORY]; /* of the round */
 };
 
@@ -37,8 +40,14 @@ static int32_t host_region(const struct zr_lowering *l)
 
 static void call(struct zr_lowering *l, struct experts *x, int32_t part)
 {
+	struct zr_low_call c = x->call;
+
 	x->part.part = part;
-	zr_low_call(l, &x->call);
+	x->part.on_host = x->on_host && part == ZR_HOME_HOME;
+	x->part.gradient = l->there;
+	if (part == ZR_HOME_HOME)
+		c.work = x->work;
+	zr_low_call(l, &c);
 }
 
 /* ---- who has which tokens -------------------------------------------------------- */
@@ -55,8 +64,15 @@ static struct zr_operand gather_offsets(struct zr_lowering *l, const struct expe
 	const uint64_t bytes = offsets_bytes(x, x->n);
 	struct zr_operand own =
 		zr_operand_part(zr_low_saved(l, &x->call), x->bytes->offsets_at, bytes);
-	struct zr_operand all = room(l, ZR_R_COMM, bytes * (uint64_t)ranks);
+	struct zr_operand all;
 
+	if (ranks == 1) {
+		all = room(l, host_region(l), bytes);
+		zr_low_move(l, own, all);
+		return all;
+	}
+
+	all = room(l, ZR_R_COMM, bytes * (uint64_t)ranks);
 	l->part[0] = (struct zr_sent_received){ own, all };
 	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_EXPERT, ZR_U8, 0, 1);
 	if (l->f->device_info.host_access)
@@ -82,7 +98,7 @@ static void make_tables(struct zr_lowering *l, struct experts *x)
 	zr_low_operand(l, ZR_O_HOMES_OFFSETS, offsets, ZR_WRITES);
 
 	x->offsets = offsets;
-	if (l->f->device_info.host_access)
+	if (l->f->device_info.host_access || x->on_host)
 		return;
 	x->offsets = room(l, ZR_R_WORK, offsets.bytes);
 	zr_low_move(l, offsets, x->offsets);
@@ -101,6 +117,13 @@ static struct zr_operand message(struct zr_lowering *l, uint64_t rows, uint64_t 
 	return room(l, ZR_R_COMM, rows * bytes);
 }
 
+/* Where a home has rows. */
+static struct zr_operand at_home(struct zr_lowering *l, const struct experts *x, uint64_t rows,
+				 uint64_t bytes)
+{
+	return room(l, x->on_host ? ZR_R_BOUNCE : ZR_R_COMM, rows * bytes);
+}
+
 /* Memory for the rows of a round, as many as there can be. */
 static void take_memory(struct zr_lowering *l, struct experts *x)
 {
@@ -114,17 +137,17 @@ static void take_memory(struct zr_lowering *l, struct experts *x)
 	struct zr_operand *m = x->memory;
 
 	m[ZR_HOME_ROWS_SENT] = message(l, places, row);
-	m[ZR_HOME_ROWS_CAME] = message(l, came, row);
-	m[ZR_HOME_ROWS_MADE] = message(l, came, made);
+	m[ZR_HOME_ROWS_CAME] = at_home(l, x, came, row);
+	m[ZR_HOME_ROWS_MADE] = at_home(l, x, came, made);
 	m[ZR_HOME_ROWS_BACK] = message(l, places, made);
 	if (!x->backward)
 		return;
 
 	m[ZR_HOME_GRADS_SENT] = message(l, places, row);
-	m[ZR_HOME_GRADS_CAME] = message(l, came, row);
+	m[ZR_HOME_GRADS_CAME] = at_home(l, x, came, row);
 	m[ZR_HOME_WEIGHTS_SENT] = message(l, places, one);
-	m[ZR_HOME_WEIGHTS_CAME] = message(l, came, one);
-	m[ZR_HOME_WEIGHTS_MADE] = message(l, came, one);
+	m[ZR_HOME_WEIGHTS_CAME] = at_home(l, x, came, one);
+	m[ZR_HOME_WEIGHTS_MADE] = at_home(l, x, came, one);
 	m[ZR_HOME_WEIGHTS_BACK] = message(l, places, one);
 }
 
@@ -140,14 +163,45 @@ static void call_with(struct zr_lowering *l, struct experts *x, int32_t part, in
 	call(l, x, part);
 }
 
+/* Where ranks exchange rows, if experts compute on the host. */
+static int32_t meeting_region(const struct zr_lowering *l)
+{
+	return zr_comm_on_host(l->f) ? ZR_R_BOUNCE : ZR_R_COMM;
+}
+
+/* Whether something is not where ranks exchange rows. */
+static int is_beside(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return zr_low_queue(l, o->region) != zr_low_queue(l, meeting_region(l));
+}
+
 /* Rows go to their experts, or what these made comes back. */
 static void exchange(struct zr_lowering *l, const struct experts *x, int32_t type, int back,
 		     int32_t from, int32_t to)
 {
 	const int one = from == ZR_HOME_WEIGHTS_SENT || from == ZR_HOME_WEIGHTS_MADE;
 	const struct zr_operand *m = x->memory;
+	struct zr_operand send = m[from], recv = m[to];
 
-	zr_low_exchange_rows(l, type, one, back, m[ZR_HOME_TABLE], m[from], m[to]);
+	if (l->f->homes.ranks == 1) {
+		zr_low_move(l, send, recv);
+		return;
+	}
+	if (!x->on_host) {
+		zr_low_exchange_rows(l, type, one, back, m[ZR_HOME_TABLE], send, recv);
+		return;
+	}
+
+	/* ranks meet in one memory: what is in the other one passes through it */
+	if (is_beside(l, &send)) {
+		send = room(l, meeting_region(l), send.bytes);
+		zr_low_move(l, m[from], send);
+	}
+	if (is_beside(l, &recv))
+		recv = room(l, meeting_region(l), recv.bytes);
+	zr_low_exchange_rows(l, type, one, back, m[ZR_HOME_TABLE], send, recv);
+	if (is_beside(l, &m[to]))
+		zr_low_move(l, recv, m[to]);
 }
 
 static void send(struct zr_lowering *l, struct experts *x)
@@ -172,7 +226,36 @@ static void take_back(struct zr_lowering *l, struct experts *x)
 	call_with(l, x, ZR_HOME_TAKE, ZR_HOME_ROWS_BACK, ZR_HOME_WEIGHTS_BACK);
 }
 
-/* Whether it computes what experts do, which other ranks have. */
+/* ---- on the host ----------------------------------------------------------------- */
+
+/* Where HOME leaves gradients: with all rounds they are whole. */
+static void take_gradients_there(struct zr_lowering *l, struct experts *x)
+{
+	const struct zr_use *use = x->call.use;
+
+	x->part = (struct zr_low_home){ .part = ZR_HOME_HOME };
+	for (uint32_t k = 0; k < use->n_units; k++) {
+		const struct zr_operand to = zr_low_call_gradient(l, &x->call, k);
+		l->there[k] = to;
+		if (to.region >= 0 && zr_low_queue(l, to.region) == ZR_Q_COMPUTE)
+			l->there[k] = room(l, ZR_R_BOUNCE, to.bytes);
+	}
+}
+
+static void return_gradients(struct zr_lowering *l, struct experts *x)
+{
+	const struct zr_use *use = x->call.use;
+
+	x->part = (struct zr_low_home){ .part = ZR_HOME_HOME };
+	for (uint32_t k = 0; k < use->n_units; k++) {
+		const struct zr_operand to = zr_low_call_gradient(l, &x->call, k);
+		l->unit = use->units[k];
+		if (to.region >= 0 && to.region != l->there[k].region)
+			zr_low_move(l, l->there[k], to);
+	}
+}
+
+/* Whether it computes what experts do, in a part by itself. */
 static int needs_homes(const struct zr_lowering *l, const struct zr_low_call *c)
 {
 	if (!zr_layer_experts(l->f, c->use->layer))
@@ -189,7 +272,9 @@ static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 			     .here = zr_experts_here(&l->f->homes, n),
 			     .rounds = zr_home_rounds(&l->f->homes),
 			     .element = (uint64_t)zr_dtype_bytes(l->f->types.dtype),
-			     .backward = c->use->phase == ZR_BACKWARD };
+			     .backward = c->use->phase == ZR_BACKWARD,
+			     .on_host = l->f->homes.on_host,
+			     .work = c->work };
 
 	x.call.home = &x.part;
 	x.part = zr_low_no_home(0);
@@ -199,6 +284,11 @@ static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 
 	make_tables(l, &x);
 	take_memory(l, &x);
+	if (x.on_host) {
+		x.work = room(l, ZR_R_BOUNCE, c->work.bytes);
+		take_gradients_there(l, &x);
+	}
+
 	for (int32_t i = 0; i < x.rounds; i++) {
 		x.part.round = i;
 		x.memory[ZR_HOME_TABLE] = of_round(x.tables, i, x.rounds);
@@ -208,6 +298,8 @@ static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 		take_back(l, &x);
 	}
 
+	if (x.on_host)
+		return_gradients(l, &x);
 	x.part = zr_low_no_home(0);
 	call(l, &x, ZR_HOME_END);
 }

@@ -94,6 +94,11 @@ static int32_t contribution_type(const struct zr_lowering *l)
 	return l->f->types.comm_dtype;
 }
 
+static int is_on_host(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return zr_low_queue(l, o->region) == ZR_Q_HOST;
+}
+
 /* What layers left of a unit's gradient, without the padding. */
 static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
 {
@@ -299,7 +304,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_sent_rec
 		of.flags |= ZR_F_MEASURE;
 	if (l->plan->direct && !l->slice.per)
 		a->from = a->sum;
-	if (!l->summed && zr_is_expert(&l->f->homes, u))
+	if (!l->summed && zr_is_divided(&l->f->homes, u))
 		set_homes(l, x, &of, a);
 	accumulate(l, u, of, a);
 }
@@ -473,11 +478,12 @@ static struct zr_sent_received fill(struct zr_lowering *l, const struct zr_pop *
 		return x;
 	}
 
-	*from = x.send = narrow(l, u, x.send, (uint64_t)l->f->layout.unit[u].elements * 4, 0);
+	*from = x.send = narrow(l, u, x.send, (uint64_t)l->f->layout.unit[u].elements * 4,
+				is_on_host(l, &x.send));
 	if (l->f->peers)
 		return x;
 
-	if (zr_comm_on_host(l->f)) {
+	if (zr_comm_on_host(l->f) && !is_on_host(l, &x.send)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy);
 		x.send = copy;
@@ -742,12 +748,21 @@ static struct zr_operand target_of(struct zr_lowering *l, int32_t u, int32_t reg
 	return owned_sum(l, u, skip, bytes);
 }
 
+/* Whether what the host made is added from where it lies. */
+static int is_there(const struct zr_lowering *l, const struct zr_operand *o, int32_t region)
+{
+	return is_on_host(l, o) && region == ZR_R_GRAD_BOUNCE &&
+	       !(l->plan->stored_directly && stores(l));
+}
+
 static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_sent_received *x = &l->reduce[op->first + i];
 		struct zr_operand to;
+		if (is_there(l, &x->recv, region))
+			continue;
 		if (zr_low_of_experts(l, op))
 			to = room_for_expert(l, i, op->n, region, x->recv.bytes);
 		else
@@ -844,7 +859,7 @@ static void begin_unit(struct zr_lowering *l, const struct zr_pop *op, int32_t i
 	if (alone(l)) {
 		*from = gradient(l, u);
 		if (by_host(l) || zr_codes_gradients(l->f))
-			*from = narrow(l, u, *from, from->bytes, 0);
+			*from = narrow(l, u, *from, from->bytes, is_on_host(l, from));
 		*x = (struct zr_sent_received){ zr_none(), *from };
 		return;
 	}
@@ -957,15 +972,26 @@ static void take_gradients(struct zr_lowering *l, const struct zr_home_unit *u, 
 			room_for_expert(l, g, n, ZR_R_GRAD_BUFFER, bytes);
 }
 
+/* Whether a gradient that the host makes goes on from there. */
+static int stays_on_host(const struct zr_lowering *l, int32_t unit)
+{
+	if (!zr_computes_on_host(&l->f->homes, unit) || l->f->homes.ranks > 1)
+		return 0;
+	if (l->plan->unit[unit].part || zr_sliced(&l->f->slices) || zr_sums_locally(l->f))
+		return 0;
+	return by_host(l) && (alone(l) || zr_comm_on_host(l->f));
+}
+
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
 {
 	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->f, unit) * 4;
 	struct zr_operand *o = &l->grad[unit];
 	if (l->plan->direct)
 		return zr_of_spot(l->plan->unit[unit].grad, bytes);
-	if (!o->buffer && zr_is_expert(&l->f->homes, unit))
+	if (!o->buffer && zr_is_divided(&l->f->homes, unit))
 		take_gradients(l, &l->f->homes.unit[unit], bytes);
 	if (!o->buffer)
-		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
+		*o = zr_low_buffer(l, stays_on_host(l, unit) ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER,
+				   bytes, 64);
 	return *o;
 }

@@ -22,9 +22,16 @@ struct zr_home_unit {
 
 struct zr_homes {
 	int32_t ranks, rank; /* that divide experts, 1: nobody; this one's number among them */
+	int32_t on_host;     /* [train] experts_on = host: what experts compute is in its memory */
 	int64_t tokens;      /* of a micro-batch, once that is known */
-	struct zr_home_unit *unit; /* [n_units]; NULL: nobody divides them */
+	struct zr_home_unit *unit; /* [n_units]; NULL: experts are no part by themselves */
 };
+
+/* Whether what experts compute is a part of a layer by itself. */
+static inline int zr_experts_apart(const struct zr_homes *h)
+{
+	return h->ranks > 1 || h->on_host;
+}
 
 /* Experts of a rank. */
 static inline int32_t zr_experts_here(const struct zr_homes *h, int32_t experts)
@@ -35,6 +42,18 @@ static inline int32_t zr_experts_here(const struct zr_homes *h, int32_t experts)
 static inline int zr_is_expert(const struct zr_homes *h, int32_t unit)
 {
 	return h->unit && h->unit[unit].layer >= 0;
+}
+
+/* Whether it moves together with the other experts of its layer, to the ranks that have them. */
+static inline int zr_is_divided(const struct zr_homes *h, int32_t unit)
+{
+	return h->ranks > 1 && zr_is_expert(h, unit);
+}
+
+/* Whether it is read, and its gradient made, in host memory. */
+static inline int zr_computes_on_host(const struct zr_homes *h, int32_t unit)
+{
+	return h->on_host && zr_is_expert(h, unit);
 }
 
 /* Rounds of a micro-batch, tokens of one; rows that can come in it to a rank that has `here`

@@ -67,7 +67,7 @@ int zr_rec_reduce_expert(struct recorder *r, int32_t unit)
 
 int zr_rec_is_reduced(const struct recorder *r, int32_t unit)
 {
-	if (!zr_is_expert(&r->f->homes, unit))
+	if (!zr_is_divided(&r->f->homes, unit))
 		return 1;
 
 	const int32_t at = count_of(r, unit);

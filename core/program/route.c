@@ -36,8 +36,22 @@ static struct zr_route gather(const struct zr_setup_facts *f, int offloaded, int
 	return r;
 }
 
+/* Of one that stays in host memory, where [offload.param] is or brings it. */
+static struct zr_route gather_on_host(const struct zr_setup_facts *f, int ranks)
+{
+	struct zr_route r = { 0 };
+
+	if (zr_on_disk(f, ZR_STORE_PARAM))
+		add_hop(&r, ZR_HOP_READ);
+	if (ranks)
+		add_hop(&r, ZR_HOP_RANKS);
+	return r;
+}
+
 struct zr_route zr_route_gather(const struct zr_setup_facts *f, int32_t unit)
 {
+	if (zr_computes_on_host(&f->homes, unit))
+		return gather_on_host(f, zr_group_ranks(f, f->groups[unit].param) > 1);
 	return gather(f, zr_unit_offloaded(f, unit),
 		      zr_group_ranks(f, f->groups[unit].param) > 1 && !zr_unit_view(f, unit));
 }

@@ -27,12 +27,43 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 	return 0;
 }
 
+/* Units of a list whose route is the same, in r->some; how many: those that come to the device, or
+ * to host memory. Experts that ranks divide are none of both. */
+static int32_t of_one_route(struct recorder *r, const int32_t *units, int32_t n, int on_host)
+{
+	const struct zr_homes *h = &r->f->homes;
+	int32_t count = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		if (!zr_is_divided(h, units[i]) && zr_computes_on_host(h, units[i]) == on_host)
+			r->some[count++] = units[i];
+	return count;
+}
+
+static int emit_gather(struct recorder *r, const int32_t *units, int32_t n, int on_host)
+{
+	struct zr_pop op = { .kind = ZR_P_GATHER };
+
+	n = of_one_route(r, units, n, on_host);
+	if (!n)
+		return 0;
+
+	int32_t hops = zr_route_gather(r->f, r->some[0]).n;
+	if (hops > 1)
+		op.hops = hops;
+	for (int32_t i = 0; i < n; i++) {
+		op.bytes += zr_gathered_bytes(r->f, r->some[i]);
+		r->gather[r->some[i]] = r->p->n;
+	}
+	return zr_rec_emit(r, op, r->some, n);
+}
+
 /* Units of a list that are not experts which ranks divide, in r->some; how many. */
 static int32_t without_experts(struct recorder *r, const int32_t *units, int32_t n)
 {
 	int32_t count = 0;
 	for (int32_t i = 0; i < n; i++)
-		if (!zr_is_expert(&r->f->homes, units[i]))
+		if (!zr_is_divided(&r->f->homes, units[i]))
 			r->some[count++] = units[i];
 	return count;
 }
@@ -42,7 +73,6 @@ static int32_t without_experts(struct recorder *r, const int32_t *units, int32_t
 static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
 {
 	struct recorder *r = recorder_of(st);
-	struct zr_pop op = { .kind = ZR_P_GATHER };
 	int rc = check_list(r, "gather", units, n);
 	const struct zr_setup_facts *f = r->f;
 
@@ -56,22 +86,15 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 			    u);
 		r->gathered[u] = 1;
 		r->live += f->layout.unit[u].elements;
-		if (!rc && zr_is_expert(&f->homes, u))
+		if (!rc && zr_is_divided(&f->homes, u))
 			rc = zr_rec_gather_expert(r, u);
-		else
-			op.bytes += zr_gathered_bytes(f, u);
 	}
 
-	n = rc ? 0 : without_experts(r, units, n);
-	if (!n)
-		return rc;
-
-	int32_t hops = zr_route_gather(f, r->some[0]).n;
-	if (hops > 1)
-		op.hops = hops;
-	for (int32_t i = 0; i < n; i++)
-		r->gather[r->some[i]] = r->p->n;
-	return zr_rec_emit(r, op, r->some, n);
+	if (!rc)
+		rc = emit_gather(r, units, n, 0);
+	if (!rc)
+		rc = emit_gather(r, units, n, 1);
+	return rc;
 }
 
 static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -84,7 +107,7 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		zr_rec_must(r, &rc, r->gathered[u], "is dropped without having been gathered", u);
 		if (!rc)
 			rc = zr_rec_wait_gather(r, u);
-		if (zr_is_expert(&r->f->homes, u))
+		if (zr_is_divided(&r->f->homes, u))
 			zr_rec_drop_expert(r, u);
 		r->gathered[u] = 0;
 		r->live -= r->f->layout.unit[u].elements;
@@ -129,7 +152,7 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		zr_rec_must(r, &rc, r->state[u], "is reduced before its gradient is complete", u);
 		zr_rec_must(r, &rc, r->state[u] == COMPLETE, "is reduced twice", u);
 		r->state[u] = REDUCED;
-		if (!rc && zr_is_expert(&r->f->homes, u)) {
+		if (!rc && zr_is_divided(&r->f->homes, u)) {
 			rc = zr_rec_reduce_expert(r, u);
 			continue;
 		}

@@ -134,7 +134,7 @@ uint64_t zr_gathered_bytes(const struct zr_setup_facts *f, int32_t unit)
 {
 	if (zr_unit_view(f, unit))
 		return 0;
-	const int codes = !zr_is_expert(&f->homes, unit); /* of others, what homes get is plain */
+	const int codes = !zr_is_divided(&f->homes, unit); /* of others, what homes get is plain */
 	return received(f, unit, f->groups[unit].param,
 			codes ? sent_block(f, unit) : zr_unit_block(f, unit));
 }

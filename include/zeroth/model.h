@@ -145,11 +145,11 @@ struct zr_model_decl {
 	 * from what. */
 	uint32_t aux_loss, rsv;
 	/* Set by the host before declare(): by how many ranks a sequence is shared, into how many
-	 * slices it is cut, and over how many ranks experts are placed. 0 and 1 are the same:
-	 * nothing is cut. With slices a micro-batch is one sequence, and each layer is computed
-	 * slice by slice, whatever the number of ranks is. With expert_ranks above 1 layers that
-	 * have experts are called part by part, see struct zr_home_call; a model that cannot sets
-	 * it to 1. */
+	 * slices it is cut; 0 and 1 are the same: nothing is cut. With slices a micro-batch is one
+	 * sequence, and each layer is computed slice by slice, whatever the number of ranks is.
+	 * And over how many ranks experts are placed, 0: over none. If it is above, layers that
+	 * have experts are called part by part, see struct zr_home_call, of 1 rank too: the host
+	 * may compute what they do elsewhere. A model that cannot sets it to 0. */
 	int32_t sequence_ranks, slices, expert_ranks;
 	/* Set by the host before declare(), 1: ranks that share a sequence may divide the heads of
 	 * its attention. The model sets 0 if sequence_ranks does not divide the key heads of all
@@ -208,7 +208,9 @@ struct zr_layer_bytes {
 #define ZR_HOME_TAKE 4 /* the round's part of what a token's experts made */
 #define ZR_HOME_END  5 /* all that comes behind the experts */
 
-/* Memory of the device, but for `later`; NULL where a part has no use for it. In the backward
+/* Memory of the device, but for `later`; NULL where a part has no use for it. HOME has parameters
+ * of experts and their gradients, what is here, and `work` with nothing in it; `ops` and all of
+ * that may be the host's. In the backward
  * `rows` are inputs of experts, as in the forward, and `grads` gradients of what a token's sum
  * became. GROWABLE. */
 struct zr_home_call {

@@ -27,7 +27,7 @@ static uint64_t most_rows(const struct zr_inst *inst, const struct lora_layer *l
 			  const struct zr_layer_call *c, uint64_t top)
 {
 	const uint64_t N = (uint64_t)(c->batch * c->length);
-	if (inst->decl.expert_ranks < 2 || !l->experts)
+	if (!inst->decl.expert_ranks || !l->experts)
 		return N * top;
 
 	const uint64_t ranks = (uint64_t)inst->decl.expert_ranks;

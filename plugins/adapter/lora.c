@@ -244,11 +244,12 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	inst->layers[i].n_units = n;
 	inst->layers[i].first_beside = first_beside;
 	*units = mine + n;
-	if (l->experts && inst->decl.expert_ranks > 1 && inst->o.dropout > 0)
+	if (l->experts && inst->decl.expert_ranks && inst->o.dropout > 0)
 		return zr_fail(
 			inst->h, ZR_ENOTSUP,
-			"dropout: that of experts counts their places on one rank; with [zero] "
-			"expert_ranks set it to 0, or adapt no experts");
+			"dropout: that of experts counts their places in one call; with [zero] "
+			"expert_ranks, or [train] experts_on = host, set it to 0, or adapt no "
+			"experts");
 	if (a >= LORA_TENSORS)
 		return zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors", of->name,
 			       LORA_TENSORS - 1);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# [zero] expert_ranks: ranks divide the experts of a mixture. I1 over precisions, stages, ranks, ranks that divide experts, slices
+# [zero] expert_ranks: ranks divide the experts of a mixture; [train] experts_on = host: the host computes them. I1 over precisions, stages, ranks, ranks that divide experts, slices
 # and ranks that share them, tiers, activations, comms, models, orders and resumes; routing at its limits; micro-batches of several
 # rounds; the plan (I2); what is refused. tests/sweep_experts.sh tries thousands of such trainings.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
@@ -108,12 +108,67 @@ data=(-o data.path="$scratch/one")
 type=bf16 kind 'all tokens to one expert' -o model.experts_per_token=1
 data=(-o data.path="$scratch/text")
 
+# ---- experts on the host, beside a device with a memory of its own ----
+on_host=(-o train.experts_on=host)
+# there NAME PRECISION EXPERT_RANKS SLICES SUM_GROUP OF digest FROM THE OPTIMIZER ON...; in want[] by precision, slices, group
+there() {
+	is "I1 experts on the host: $1" \
+		"$(digest "$2" fp32 "${@:6:9}" "${common[@]}" "${few[@]}" $(of "$3" "$4" 1 "$5") "${on_host[@]}" "${@:15}")" "${want[$2$4$5]}"
+}
+there 'all in its memory' fp32 1 1 1 cpu cpu cpu stage3 1 keep auto auto 1
+there 'sums on the device' bf16 1 1 1 cpu none cpu stage3 1 recompute auto 5 1
+there 'weights on disk' bf16 1 1 2 nvme cpu nvme stage3 1 recompute tiny auto 1
+there 'two ranks, states on disk' fp16 1 1 1 nvme cpu cpu stage3 2 keep auto auto 1
+there 'slices' fp32 1 4 1 cpu cpu cpu hpz 2 offload auto 5 1
+there 'two divide them' bf16 2 1 1 cpu cpu cpu stage3 2 recompute auto auto 1
+there 'two of four divide them, slices' fp32 2 4 2 cpu nvme nvme stage3 4 keep tiny 5 1
+there 'all four divide them, in nodes' fp32 4 1 1 cpu cpu cpu mics 4 keep auto auto 1
+
+# kind_there NAME OPTION...: the same digest with experts on the host; fp32, or $type
+kind_there() {
+	local p=${type-fp32} name=$1 one
+	one_in 3 || return 0
+	one=$(plainly "$p" "${few[@]}" "${@:2}")
+	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+	is "I1 experts on the host: $name" \
+		"$(digest "$p" fp32 cpu cpu cpu stage3 2 recompute auto auto 1 "${common[@]}" "${few[@]}" "${@:2}" "${on_host[@]}")" "$one"
+}
+type=bf16 kind_there 'qwen3_moe, losses of routers' -o model.plugin=qwen3_moe -o model.kv_heads=2 -o model.router_z_loss_coef=0.2
+kind_there 'frozen experts' -o 'train.freeze=*.experts.*'
+kind_there 'some frozen experts' -o 'train.freeze=*.experts.1.*'
+kind_there 'LoRA of experts' -o adapter.plugin=lora -o adapter.r=3
+kind_there 'Muon' -o 'optimizer.m.match=*.w?.weight' -o optimizer.m.plugin=muon
+type=bf16 kind_there 'codes of parameters and gradients' -o train.communication_data_type=mxint8 -o train.gather_data_type=mxint8
+kind_there 'updates in the backward' -o train.gradient_clipping=0 -o zero.update_in_backward=yes -o zero.reduce_bucket_size=1e6
+
+# Bits are those of [device.host], and the run says so.
+other=$(digest fp32 fp32 cpu cpu cpu stage3 1 keep auto auto 1 "${common[@]}" "${few[@]}" "${on_host[@]}" -o device.host.isa=scalar)
+like 'kernels of the host that differ are those of experts' "$other" '^digest: '
+[ "$("$ZEROTH" doctor --json | sed -n 's/^ *"variant": "\([a-z0-9]*\).*/\1/p')" = scalar ] || isnt 'so that bits differ' "$other" "${want[fp3211]}"
+like 'the run says what computes experts' "$(cat "$scratch/out")" '; experts on the host \(scalar[^)]*\)$'
+like 'its summary says it' "$(grep experts_variant "$scratch/run/summary.json")" '"experts_variant": "scalar'
+
+# What comes and goes between the memories: rows in place of weights.
+copied() { # copied OPTION...
+	"$ZEROTH" plan --json --no-compare --card H100 "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" "${common[@]}" "${few[@]}" \
+		-o model.width=512 -o model.ffn_width=2048 -o train.freeze='*.experts.*' -o precision.plugin=bf16 -o zero.plugin=stage3 \
+		-o zero.persistence_threshold=0 -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu "$@" 2> /dev/null
+}
+number() { sed -n "s/^ *\"$1\": \([0-9.e+-]*\),\{0,1\}\$/\1/p" | head -n 1; }
+weights=$(copied | number copied_bytes)
+rows=$(copied "${on_host[@]}" | number copied_bytes)
+ok "weights of experts stay where they are: $rows bytes of $weights" [ "$rows" -lt $((weights / 2)) ]
+like 'the plan says what the other way takes' "$(copied | tr -d ' \n')" '"experts_on_host":\{'
+like 'and the other one' "$(copied "${on_host[@]}" | tr -d ' \n')" '"experts_on_device":\{'
+
 # Tokens of two rounds; the second one has few.
 long=("${few[@]}" -o model.layers=1 -o train.micro_batch_size=52 -o train.train_batch_size=104 -o train.steps=1 -o train.eval_every=0)
 for p in fp32 bf16; do
 	one_in 2 && is "I1 $p: a micro-batch of two rounds" \
 		"$(digest $p fp32 none none none stage3 2 keep auto auto 1 "${common[@]}" "${long[@]}" -o zero.expert_ranks=2)" \
 		"$(plainly $p "${long[@]}")"
+	one_in 2 && is "I1 $p: and on the host" \
+		"$(digest $p fp32 cpu cpu cpu stage3 1 keep auto auto 1 "${common[@]}" "${long[@]}" "${on_host[@]}")" "$(plainly $p "${long[@]}")"
 done
 
 # ---- zeroth eval, zeroth sample, going on ----
@@ -154,6 +209,10 @@ as_planned() { # as_planned RANKS OPTION...
 }
 as_planned 2 $(of 2) -o zero.plugin=stage3
 as_planned 4 $(of 2 4 2) -o precision.plugin=bf16 -o zero.plugin=stage2 -o activation.plugin=recompute
+beside_card=(-o device.plugin="$cards" -o device.memory=32M -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o offload.optimizer.plugin=cpu
+	-o offload.param.plugin=cpu "${on_host[@]}")
+as_planned 1 "${beside_card[@]}"
+as_planned 2 $(of 2) "${beside_card[@]}" -o offload.gradient.plugin=cpu -o precision.plugin=bf16
 
 # Of 3 layers of 4 experts, 2 of a token, width 64, 40 tokens, in bf16: rows go there in both passes, gradients and weights in one.
 exchanged() { # exchanged OPTION...: of the last micro-batch, how many of which bytes arrive at the most likely
@@ -182,10 +241,24 @@ refused 'sums of each rank first' 2 '2: reduction = local adds what ranks comput
 	"${moe[@]}" -o train.reduction=local
 is 'I7: dropout of adapters of experts' "$("$ZEROTH" plan -n 2 "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" "${common[@]}" \
 	"${moe[@]}" -o adapter.plugin=lora -o adapter.dropout=0.1 2>&1 | tail -n 1 | sed 's/.*dropout: //')" \
-	'that of experts counts their places on one rank; with [zero] expert_ranks set it to 0, or adapt no experts'
+	'that of experts counts their places in one call; with [zero] expert_ranks, or [train] experts_on = host, set it to 0, or adapt no experts'
 refused 'some frozen experts' 2 '2: [train] freeze has some experts of a block and not all; freeze all of them, or none' "${moe[@]}" \
 	-o 'train.freeze=*.experts.1.*'
 refused 'half of an expert' 2 \
 	'2: [train] freeze cuts an expert into a part that is trained and one that is not; freeze all of its tensors, or none' \
 	"${moe[@]}" -o 'train.freeze=*.experts.*.w1.weight'
+refuses() { # refuses NAME TEXT OPTION...
+	rm -rf "$scratch/run"
+	is "I7: $1" "$("$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" "${common[@]}" \
+		"${on_host[@]}" "${@:3}" 2>&1 | tail -n 1 | sed -E 's/^zeroth: [^ ]+: /zeroth: /')" "zeroth: [train] experts_on = host: $2"
+}
+refuses 'a device that computes there' '[device] computes on host memory already; take it out' "${few[@]}"
+card=(-o device.plugin="$cards" -o device.memory=32M)
+refuses 'weights on the device' 'the weights of experts are in the memory of the device; add [offload.param], or take it out' "${card[@]}" "${few[@]}"
+refuses 'no experts' 'model llama has no experts, or computes them with the rest of a layer; take it out' "${card[@]}" -o model.plugin=llama
+there=("${few[@]}" -o zero.plugin=stage3 -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu)
+refuses 'whole experts' 'some experts are whole in the memory of the device, where [offload.param] does not have them; take a stage that splits them, and their names out of persistent' \
+	"${card[@]}" "${there[@]}" -o zero.persistence_threshold=0 -o 'zero.persistent=*.experts.*'
+refuses 'half of an expert' '[train] freeze cuts an expert into a part that is trained and one that is not; freeze all of its tensors, or none' \
+	"${card[@]}" "${there[@]}" -o 'train.freeze=*.experts.*.w1.weight'
 done_testing

@@ -156,12 +156,14 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 
 	point_tensors(c, i);
 	c->tally.seconds = 0;
+	c->tally.on_host = i->queue == ZR_Q_HOST;
 	int rc;
 	if (backward)
 		rc = model->backward(it->inst, &call);
 	else
 		rc = model->forward(it->inst, &call);
 	*seconds = c->tally.seconds;
+	c->tally.on_host = 0;
 	return zr_instance_failed(it, rc, "layer", err);
 }
 
@@ -218,18 +220,23 @@ static double checksums(struct costs *c, const struct zr_instr *i)
 	return 0;
 }
 
-/* Copies of a card go two ways at once, by where they end, and others stay in its memory. */
+/* The memory at an end of a copy. */
+static int tier_of(const struct costs *c, const struct zr_instr *i, int32_t operand)
+{
+	return c->s->plan.region[c->p->operand[i->first + operand].region].tier;
+}
+
+/* Copies of a card go two ways at once, by where they end; others stay in its memory, or in that of
+ * the host. */
 static int queue_of(const struct costs *c, const struct zr_instr *i)
 {
 	if (i->kind != ZR_I_COPY || c->s->facts.device_info.host_ops)
 		return i->queue;
 
-	const struct zr_region *region = c->s->plan.region;
-	const int32_t from = c->p->operand[i->first + ZR_O_COPY_FROM].region;
-	const int32_t to = c->p->operand[i->first + ZR_O_COPY_TO].region;
-	if (region[from].tier == ZR_TIER_DEVICE && region[to].tier == ZR_TIER_DEVICE)
+	const int to = tier_of(c, i, ZR_O_COPY_TO);
+	if (tier_of(c, i, ZR_O_COPY_FROM) == to)
 		return i->queue;
-	return region[to].tier == ZR_TIER_DEVICE ? ZR_FQ_IN : ZR_FQ_OUT;
+	return to == ZR_TIER_DEVICE ? ZR_FQ_IN : ZR_FQ_OUT;
 }
 
 static double copy(struct costs *c, const struct zr_instr *i)
@@ -244,7 +251,13 @@ static double copy(struct costs *c, const struct zr_instr *i)
 	c->f->copied += (uint64_t)(i->block * i->blocks);
 	if (name)
 		s = zr_tally_seconds(&c->tally, bytes, name, 1, bytes, 1, 1);
-	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
+	if (s > 0)
+		return s;
+
+	c->tally.on_host = tier_of(c, i, ZR_O_COPY_TO) != ZR_TIER_DEVICE;
+	s = zr_tally_bytes(&c->tally, 2 * bytes);
+	c->tally.on_host = 0;
+	return s;
 }
 
 /* Ranks of a collective, those of them on this machine, and how many machines they are on. */

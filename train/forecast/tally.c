@@ -37,11 +37,32 @@ static double rate_of(struct zr_tally *t, const char *name, int dims, const doub
 	return a->rate;
 }
 
+/* Beside a device with a memory of its own, once a rate of the host is known, what has none is not
+ * as fast as on the device. */
+static double host_rate(struct zr_tally *t, const char *name, int dims, const double *at)
+{
+	static const double one[ZR_RATE_DIMS] = { COLD, 1, 1 };
+	char full[ZR_RATE_NAME];
+
+	snprintf(full, sizeof full, "host.%s", name);
+	double rate = rate_of(t, full, dims, at);
+	if (rate > 0 || (t->streams && rate_of(t, "host.copy", 1, one) > 0))
+		return rate;
+	return rate_of(t, name, dims, at);
+}
+
 double zr_tally_seconds(struct zr_tally *t, double work, const char *name, int dims, double a,
 			double b, double c)
 {
 	const double at[ZR_RATE_DIMS] = { a, b, c };
-	double rate = work > 0 ? rate_of(t, name, dims, at) : 0;
+	double rate;
+
+	if (!(work > 0))
+		return 0;
+	if (t->on_host)
+		rate = host_rate(t, name, dims, at);
+	else
+		rate = rate_of(t, name, dims, at);
 	return rate > 0 ? work / rate : 0;
 }
 
@@ -81,7 +102,7 @@ static void uses_parameters(struct zr_tally *t, double seconds, double bytes)
 {
 	const double memory = zr_tally_seconds(t, bytes / 2, "copy", 1, COLD, 1, 1);
 
-	if (!t->streams)
+	if (!t->streams || t->on_host)
 		t->seconds += seconds + memory;
 	else
 		t->seconds += seconds > memory ? seconds : memory;

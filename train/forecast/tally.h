@@ -25,6 +25,7 @@ struct zr_tally {
 	const struct zr_rates *rates;
 	int ranks, threads; /* how many do the same at once */
 	int streams;        /* the device computes while it reads its memory, as cards do */
+	int on_host;        /* what is asked for runs beside the device: "host.NAME" */
 	double seconds;
 	double flops; /* of products and attention, as they are usually counted: 2 per multiply and
 			 add */

@@ -47,6 +47,8 @@ void zr_run_announce(const struct zr_trainer *t, FILE *out)
 		zr_pool_size(s->facts.process.pool) == 1 ? "" : "s");
 	if (*s->facts.near)
 		fprintf(out, " near it, on processors %s", s->facts.near);
+	if (s->facts.homes.on_host)
+		fprintf(out, "; experts on the host (%s)", s->facts.host_info.variant);
 	fputc('\n', out);
 	if (s->facts.process.world > 1)
 		fprintf(out, "ranks   %d, stage %s\n", s->facts.process.world,
@@ -78,6 +80,9 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 	rep->world = t->setup->facts.process.world;
 	memcpy(rep->device, t->setup->facts.device_info.name, sizeof rep->device);
 	memcpy(rep->variant, t->setup->facts.device_info.variant, sizeof rep->variant);
+	if (t->setup->facts.homes.on_host)
+		memcpy(rep->experts_variant, t->setup->facts.host_info.variant,
+		       sizeof rep->experts_variant);
 	rep->parameters = t->setup->facts.layout.parameters;
 
 	rep->steps = t->session->step;

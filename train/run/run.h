@@ -47,6 +47,7 @@ struct zr_run_report {
 	int stopped;     /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
 	char stopped_text[1024];
 	char device[64], variant[64];
+	char experts_variant[64]; /* of what computes experts on the host; "": the device does */
 };
 
 struct zr_run_how {

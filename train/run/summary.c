@@ -162,6 +162,9 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
 	zr_json_put(&j, "device", zr_json_string(r->device, "(not UTF-8)"));
 	zr_json_put(&j, "device_variant", zr_json_string(r->variant, "(not UTF-8)"));
+	if (*r->experts_variant)
+		zr_json_put(&j, "experts_variant",
+			    zr_json_string(r->experts_variant, "(not UTF-8)"));
 	zr_json_put(&j, "losses_digest", hex(r->losses_digest));
 	zr_json_put(&j, "params_digest", hex(r->params_digest));
 	zr_json_put(&j, "interrupted", json_boolean(r->interrupted));

@@ -344,9 +344,9 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	if (g->slices > 1 && asked.by_heads && g->o->kv_heads % asked.sequence_ranks == 0)
 		g->head_shares = asked.sequence_ranks;
 
-	g->expert_ranks = 1;
-	if (asked.expert_ranks > 1 && g->o->experts % asked.expert_ranks == 0)
-		g->expert_ranks = g->o->experts ? asked.expert_ranks : 1;
+	g->expert_ranks = 0;
+	if (g->o->experts && asked.expert_ranks && g->o->experts % asked.expert_ranks == 0)
+		g->expert_ranks = asked.expert_ranks;
 
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
 	out->sequence_ranks = asked.sequence_ranks;

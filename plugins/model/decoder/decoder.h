@@ -198,10 +198,10 @@ struct zr_inst {
 	int n_block;           /* tensors of a block */
 	struct zr_heads heads[HEADS];
 	int64_t n_units;
-	int64_t slices;               /* of a sequence, as declare() was told; 1: it is whole */
-	int64_t head_shares;          /* ranks that divide the heads of attention; 0: nobody does */
-	int64_t expert_ranks;         /* ranks that divide the experts of a block; 1: nobody does */
-	int64_t rope_dim;             /* elements of a head that turn */
+	int64_t slices;       /* of a sequence, as declare() was told; 1: it is whole */
+	int64_t head_shares;  /* ranks that divide the heads of attention; 0: nobody does */
+	int64_t expert_ranks; /* ranks that divide the experts of a block; 0: they are not placed */
+	int64_t rope_dim;     /* elements of a head that turn */
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
 };
@@ -547,7 +547,7 @@ int moe_backward(const struct pass *, const struct block_saved *, const struct b
 /* Whether ranks divide the experts of blocks. */
 static inline int has_homes(const struct pass *p)
 {
-	return p->g->expert_ranks > 1;
+	return p->g->expert_ranks > 0;
 }
 
 /* The part of the feed-forward branch that the call asks for; of the backward's END not the rest of

@@ -263,7 +263,7 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 
 	g->host = h;
 	g->o = opts;
-	g->slices = g->expert_ranks = 1;
+	g->slices = 1;
 	if (!g->o->tied && f->untied)
 		g->f = f->untied;
 	else
