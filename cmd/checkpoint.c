@@ -10,6 +10,7 @@
 
 #include "cmd/cmd.h"
 #include "files/checkpoint/dir.h"
+#include "files/gguf/gguf.h"
 #include "train/fit.h"
 #include "train/lock.h"
 #include "train/resume.h"
@@ -17,7 +18,7 @@
 #include "train/weights/export.h"
 
 struct args {
-	const char *dir, *out, *dtype;
+	const char *dir, *out, *dtype, *gguf;
 	struct zr_export_from from;
 	const char *option[ZR_EXPORT_OPTIONS];
 	int64_t keep;
@@ -47,6 +48,14 @@ static const struct zr_cmd_option options[] = {
 	  "merged into the weights as they are stored so",
 	  .kind = ZR_CMD_LIST, .at = AT(option), .most = ZR_EXPORT_OPTIONS,
 	  .count = AT(from.options), .verbs = "export", .place = ZR_CMD_WITHIN },
+	{ 0, "gguf", "f16|bf16|q8_0",
+	  "writes OUT as one file that llama.cpp reads, with its matrices in that type and the "
+	  "tokenizer in it: of Llama, Mistral, Qwen2, Qwen3, Gemma 2, Gemma 3 and Phi-3",
+	  .kind = ZR_CMD_CHOICE, .at = AT(gguf), .verbs = "export" },
+	{ 0, "tokenizer", "DIR",
+	  "with --gguf: the directory with the files of the tokenizer; default: the one that the "
+	  "model began with",
+	  .kind = ZR_CMD_TEXT, .at = AT(how.tokenizer), .verbs = "export" },
 	{ 0, "keep", "N", "checkpoints that stay, 1 or more", .kind = ZR_CMD_WHOLE, .at = AT(keep),
 	  .least = 1, .counts = "a number of checkpoints", .verbs = "prune",
 	  .place = ZR_CMD_REQUIRED },
@@ -75,6 +84,7 @@ const struct zr_cmd_usage zr_checkpoint_usage = {
 		 "of a\n"
 		 "          run with adapters: these, with adapter_model.safetensors and "
 		 "adapter_config.json\n"
+		 "          with --gguf: as file OUT, for llama.cpp\n"
 		 "  prune   removes all whole checkpoints but the newest N and the best one, and "
 		 "what "
 		 "was\n"
@@ -322,8 +332,11 @@ static int prune(const struct args *a, struct zr_error *err)
 
 /* ---- the command line ---- */
 
+/* NULL: the default */
 static int32_t dtype_of(const char *name)
 {
+	if (!name)
+		return ZR_F32;
 	if (!strcmp(name, "bf16"))
 		return ZR_BF16;
 	if (!strcmp(name, "fp16"))
@@ -331,9 +344,28 @@ static int32_t dtype_of(const char *name)
 	return ZR_F32;
 }
 
+static int32_t gguf_of(const char *name)
+{
+	if (!name)
+		return 0;
+	if (!strcmp(name, "bf16"))
+		return ZR_GGUF_BF16;
+	if (!strcmp(name, "f16"))
+		return ZR_GGUF_F16;
+	return ZR_GGUF_Q8_0;
+}
+
 /* -1 to continue, else the exit code. */
 static int check(const struct args *a)
 {
+	if (a->gguf && a->dtype)
+		return zr_cmd_wrong(&zr_checkpoint_usage,
+				    "--gguf says the type itself: without --dtype");
+	if (a->gguf && a->how.shard_bytes != ZR_EXPORT_SHARD)
+		return zr_cmd_wrong(&zr_checkpoint_usage,
+				    "--gguf writes one file: without --shard-bytes");
+	if (a->how.tokenizer && !a->gguf)
+		return zr_cmd_wrong(&zr_checkpoint_usage, "--tokenizer is for --gguf");
 	if (a->from.options && !a->from.adapter)
 		return zr_cmd_wrong(&zr_checkpoint_usage,
 				    "-o is for --adapter: a run has its configuration");
@@ -352,7 +384,7 @@ int zr_cmd_checkpoint(int argc, char **argv)
 	} verbs[] = {
 		{ "ls", list }, { "verify", verify }, { "export", export }, { "prune", prune }
 	};
-	struct args a = { .dtype = "fp32", .how.shard_bytes = ZR_EXPORT_SHARD };
+	struct args a = { .how.shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
 	int rc;
@@ -369,6 +401,7 @@ int zr_cmd_checkpoint(int argc, char **argv)
 	a.dir = operands.at[0];
 	a.out = operands.at[1];
 	a.how.dtype = dtype_of(a.dtype);
+	a.how.gguf = gguf_of(a.gguf);
 	a.from.model = a.dir;
 	a.from.option = a.option;
 

@@ -30,6 +30,7 @@ train_libtrain_la_SOURCES = \
 	train/weights.c train/weights.h train/weights_files.c
 
 include train/weights/local.mk
+include train/gguf/local.mk
 include train/forecast/local.mk
 
 # A whole run with its output.

@@ -393,6 +393,13 @@ static float from_bits(uint32_t b)
 	return x;
 }
 
+static uint32_t bits_of(float x)
+{
+	uint32_t b;
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+
 /* Every fp16 is an fp32. A subnormal m is m 2^-24. */
 static float from_f16(uint16_t h)
 {
@@ -410,6 +417,22 @@ void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
 {
 	for (int64_t i = 0; i < n; i++)
 		to[i] = from_f16(from[i]);
+}
+
+/* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware
+ * round there. */
+uint16_t zr_narrow_f16(float x)
+{
+	uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+
+	if (a > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
+	if (a >= 0x477ff000) /* 65520: halfway between the largest finite value and the next one */
+		return (uint16_t)(sign | 0x7c00);
+	if (a < 0x38800000)
+		return (uint16_t)(sign | (bits_of(from_bits(a) + 0.5f) - bits_of(0.5f)));
+
+	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
 }
 
 /* n values of 16 bits at the end of x, to all of x: the one that is written last lies where the

@@ -35,5 +35,6 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 			 struct zr_error *err);
 
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
+uint16_t zr_narrow_f16(float x);                               /* to nearest even */
 
 #endif

@@ -29,3 +29,4 @@ EXTRA_DIST += %D%/make_mixes.py %D%/mixes.txt
 EXTRA_DIST += %D%/make_qk_clip.py %D%/qk_clip.safetensors
 EXTRA_DIST += %D%/make_slices.py %D%/slices
 EXTRA_DIST += %D%/published
+EXTRA_DIST += %D%/make_gguf.py %D%/gguf

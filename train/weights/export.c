@@ -5,6 +5,7 @@
 #include "core/base/json_text.h"
 #include "train/rundir.h"
 #include "train/weights/export.h"
+#include "train/gguf/gguf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "files/checkpoint/checkpoint.h"
+#include "files/gguf/gguf.h"
 #include "files/pretrained/tensors.h"
 
 #define CHUNK       65536 /* values that are cast at a time */
@@ -26,6 +28,8 @@
 #define MOST_COPIED (1u << 30) /* bytes of a tokenizer's file that are copied at most */
 
 struct zr_export {
+	struct zr_export_gguf *gguf; /* NULL: a directory is written, as the rest says */
+	int wide;                    /* its 16 bits have the range of fp32 */
 	char *dir, *tmp;
 	const struct zr_layout *layout;
 	json_t *meta;
@@ -61,25 +65,6 @@ static uint16_t to_bf16(float x)
 					       (uint16_t)((b + 0x8000) >> 16);
 }
 
-/* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware
- * round there. */
-static uint16_t to_f16(float x)
-{
-	uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
-
-	if (a > 0x7f800000)
-		return (uint16_t)(sign | 0x7e00);
-	if (a >= 0x477ff000) /* 65520: halfway between the largest finite value and the next one */
-		return (uint16_t)(sign | 0x7c00);
-	if (a < 0x38800000) {
-		float y;
-		memcpy(&y, &a, sizeof y);
-		return (uint16_t)(sign | (bits_of(y + 0.5f) - bits_of(0.5f)));
-	}
-
-	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
-}
-
 float zr_export_rounded(int32_t dtype, float x)
 {
 	uint32_t b;
@@ -90,7 +75,7 @@ float zr_export_rounded(int32_t dtype, float x)
 		b = (uint32_t)to_bf16(x) << 16;
 		memcpy(&y, &b, sizeof y);
 	} else if (dtype == ZR_F16) {
-		h = to_f16(x);
+		h = zr_narrow_f16(x);
 		zr_widen_f16(&h, 1, &y);
 	}
 
@@ -110,7 +95,7 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 			if (x->dtype == ZR_BF16)
 				x->buf[i] = to_bf16(v[at + i]);
 			else
-				x->buf[i] = to_f16(v[at + i]);
+				x->buf[i] = zr_narrow_f16(v[at + i]);
 			if (x->dtype == ZR_F16)
 				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
 					       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
@@ -208,6 +193,11 @@ static void next_file(struct zr_export *x)
 
 void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 {
+	if (x->gguf) {
+		zr_export_gguf_put(x->gguf, values, n);
+		return;
+	}
+
 	while (n > 0 && !x->failed.code) {
 		int64_t left = x->layout->tensor[x->tensor].elements - x->element,
 			now = n < left ? n : left;
@@ -449,6 +439,19 @@ static int make_tmp(struct zr_export *x, struct zr_error *err)
 	return check_space(x, err);
 }
 
+static int open_gguf(const char *path, const struct zr_layout *layout, json_t *meta,
+		     const struct zr_export_how *how, struct zr_export *x, struct zr_error *err)
+{
+	const struct zr_export_gguf_how file = { how->gguf, how->tokenizer };
+	json_t *config = config_from(meta);
+
+	int rc = config ? 0 : zr_no_memory(err);
+	if (!rc)
+		rc = zr_export_gguf_open(path, layout, meta, config, &file, &x->gguf, err);
+	json_decref(config);
+	return rc;
+}
+
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta,
 		   const struct zr_export_how *how, struct zr_export **out, struct zr_error *err)
 {
@@ -461,10 +464,15 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		return zr_no_memory(err);
 
 	int rc = check_meta(meta, err);
-	if (rc) {
+	if (!rc && how->gguf)
+		rc = open_gguf(dir, layout, meta, how, x, err);
+	x->wide = how->gguf == ZR_GGUF_BF16;
+	if (!rc && how->gguf)
+		*out = x;
+	else if (rc)
 		free(x);
+	if (rc || how->gguf)
 		return rc;
-	}
 
 	*x = (struct zr_export){ .dir = strndup(dir, len),
 				 .layout = layout,
@@ -495,6 +503,12 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 /* keep = 0 removes all that was written. *infinite: values that became infinite in fp16. */
 static int close_export(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
 {
+	if (x->gguf) {
+		int rc = zr_export_gguf_done(x->gguf, keep, infinite, err);
+		free(x);
+		return rc;
+	}
+
 	int rc = close_shard(x, keep && !x->failed.code);
 	if (!rc && x->failed.code)
 		rc = x->failed.code;
@@ -520,19 +534,26 @@ static int close_export(struct zr_export *x, int keep, int64_t *infinite, struct
 
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
 {
+	const int wide = x->wide;
 	int64_t infinite = 0;
 
 	int end = close_export(x, !rc, &infinite, err);
 	if (!rc && !end && infinite)
-		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
-			(long long)infinite);
+		fprintf(stderr, "zeroth: %lld values are too large for %s and are infinite now\n",
+			(long long)infinite, wide ? "bf16" : "fp16");
 	if (rc)
 		return rc;
 	return end;
 }
 
-int zr_export_adapters_type(struct zr_error *err)
+int zr_export_adapters_alone(const struct zr_export_how *how, struct zr_error *err)
 {
+	if (how->gguf)
+		return zr_err(
+			err, ZR_EINVAL,
+			"--gguf is for a model, and these are adapters: --merge makes them one");
+	if (how->dtype == ZR_F32)
+		return 0;
 	return zr_err(err, ZR_EINVAL,
 		      "--dtype is for a model: adapters are written in fp32; --merge makes them "
 		      "one");

@@ -2,7 +2,8 @@
  *
  * export.h - a model as other tools load it: a directory with config.json and model.safetensors,
  * or, above a size, with model-00001-of-0000N.safetensors and model.safetensors.index.json. It is
- * written as DIR.tmp and renamed when it is complete. [main]
+ * written as DIR.tmp and renamed when it is complete. Or one file as llama.cpp reads it, see
+ * gguf/gguf.h. [main]
  */
 #ifndef ZR_TRAIN_WEIGHTS_EXPORT_H
 #define ZR_TRAIN_WEIGHTS_EXPORT_H
@@ -22,6 +23,9 @@ struct zr_export_how {
 	 * the export is open; NULL: nothing */
 	const char *base, *store, *adapter;
 	int merge; /* of what has an adapter: the model with it, not the adapter alone */
+	/* the type of matrices in a file of llama.cpp, ZR_GGUF_F16, ...; 0: it is a directory */
+	int32_t gguf;
+	const char *tokenizer; /* of that file: see gguf.h */
 };
 
 /* The tensors of a layout as `dtype`: ZR_F32, ZR_BF16 (rounded half away from zero, as in
@@ -40,8 +44,8 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n);
  * written. Warns about values that became infinite in fp16. */
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err);
 
-/* Refuses a type for adapters alone. */
-int zr_export_adapters_type(struct zr_error *err);
+/* Refuses what is for a model where adapters alone are written. */
+int zr_export_adapters_alone(const struct zr_export_how *how, struct zr_error *err);
 
 /* export_checkpoint.c: writes the parameters of the checkpoint at `path` to the new directory
  * `dir`, and a line about it to standard output. If it has adapters: these alone, as PEFT's files,

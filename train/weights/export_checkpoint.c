@@ -284,7 +284,7 @@ static int export_adapted(struct source *s, struct zr_setup *setup, const char *
 {
 	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	struct zr_export_how named = *how;
-	int rc = how->merge || how->dtype == ZR_F32 ? 0 : zr_export_adapters_type(err);
+	int rc = how->merge ? 0 : zr_export_adapters_alone(how, err);
 
 	named.base = base ? base : s->path;
 	named.store = zr_declared_store(setup);

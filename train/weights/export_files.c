@@ -171,12 +171,10 @@ static int write_run(struct files *f, const char *run, const char *dir,
 	const int adapted = f->setup->roles.adapter.inst != NULL;
 	const long long step = zr_run_steps(run);
 
-	int rc;
-	if (!adapted)
+	int rc = adapted ? zr_export_adapters_alone(how, err) : 0;
+	if (!rc && !adapted)
 		rc = write_model(f, dir, how, err);
-	else if (how->dtype != ZR_F32)
-		rc = zr_export_adapters_type(err);
-	else
+	else if (!rc)
 		rc = zr_adapter_export(f->setup, dir, f->setup->roles.model.section->path,
 				       read_values, f, err);
 	if (rc)

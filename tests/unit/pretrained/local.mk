@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Model directories of Hugging Face.
-pretrained_tests = %D%/t_pretrained %D%/t_configs %D%/t_qk_clip
+pretrained_tests = %D%/t_pretrained %D%/t_configs %D%/t_gguf %D%/t_qk_clip
 check_PROGRAMS += $(pretrained_tests)
 TESTS += $(pretrained_tests)
 
@@ -13,6 +13,10 @@ TESTS += $(pretrained_tests)
 %C%_t_configs_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_configs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_configs_LDADD = train/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+%C%_t_gguf_SOURCES = %D%/t_gguf.c
+%C%_t_gguf_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_gguf_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_gguf_LDADD = train/librun.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 %C%_t_qk_clip_SOURCES = %D%/t_qk_clip.c
 %C%_t_qk_clip_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_qk_clip_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
