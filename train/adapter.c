@@ -35,7 +35,7 @@ int zr_adapter_is_all(const struct zr_setup *s)
 	return v && v->config && v->path && zr_config_model_json(s->cfg);
 }
 
-static void prefix_of(const struct zr_setup *s, char *out, size_t room)
+void zr_adapter_prefix(const struct zr_setup *s, char *out, size_t room)
 {
 	struct zr_error unused = { 0 };
 	const struct zr_pretrained_v1 *v =
@@ -51,15 +51,17 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	const char *dir = v && v->path ? v->path(s->roles.adapter.inst) : NULL;
-	char path[PATH_MAX], prefix[256];
+	char path[PATH_MAX], prefix[256], copies[1024];
 
 	*out = NULL;
 	if (!dir || !*dir)
 		return 0;
 
-	prefix_of(s, prefix, sizeof prefix);
+	zr_adapter_prefix(s, prefix, sizeof prefix);
+	zr_adapter_copies(s, copies, sizeof copies);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
-	return zr_tensor_files_open(path, &s->facts.layout, ZR_FILES_ADAPTER, prefix, "", out, err);
+	return zr_tensor_files_open(path, &s->facts.layout, ZR_FILES_ADAPTER, prefix, copies, out,
+				    err);
 }
 
 int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
@@ -148,7 +150,7 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	if (!v || !v->config)
 		return 0;
 
-	prefix_of(s->setup, prefix, sizeof prefix);
+	zr_adapter_prefix(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_adapter(s, path, prefix, err);
 	if (rc || s->setup->facts.process.rank)
@@ -168,7 +170,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_
 	if (strlen(dir) + 40 > PATH_MAX)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 
-	prefix_of(s, prefix, sizeof prefix);
+	zr_adapter_prefix(s, prefix, sizeof prefix);
 	snprintf(tmp, sizeof tmp, "%s", dir);
 	for (size_t n = strlen(tmp); n > 1 && tmp[n - 1] == '/'; n--)
 		tmp[n - 1] = 0;

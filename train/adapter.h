@@ -13,6 +13,17 @@ struct zr_tensor_files;
 /* The adapters that [adapter] starts with; *out is NULL where there are none. */
 int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_error *err);
 
+/* What is before the names of the model's tensors in such files. */
+void zr_adapter_prefix(const struct zr_setup *s, char *out, size_t room);
+
+/* adapter_copies.c: patterns of names that PEFT gives to copies of other tensors, separated by
+ * blanks; and whether all copies in the adapters' file are what they are copies of, which else is
+ * an error that names both. prefix: before the names. */
+void zr_adapter_copies(const struct zr_setup *s, char *patterns, size_t room);
+int zr_adapter_compare_copies(const struct zr_setup *s, const char *prefix,
+			      struct zr_tensor_files *model, struct zr_tensor_files *adapter,
+			      struct zr_error *err);
+
 /* Whether a run leaves its adapters alone, since the model is in [model] path. */
 int zr_adapter_is_all(const struct zr_setup *s);
 

@@ -8,7 +8,7 @@ train_libtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 train_libtrain_la_LIBADD = files/libfiles.la files/tokenizer/libtokenizer.la core/libcore.la \
 	$(JANSSON_LIBS) $(XXHASH_LIBS)
 train_libtrain_la_SOURCES = \
-	train/adapter.c train/adapter.h \
+	train/adapter.c train/adapter.h train/adapter_copies.c \
 	train/alike.c train/alike.h \
 	train/beat.c train/beat.h \
 	train/evaluate.c train/evaluate.h \

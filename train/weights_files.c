@@ -31,6 +31,15 @@ static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 				    v->ignored, f, err);
 }
 
+static int compare_copies(const struct zr_setup *s, const struct zr_weights_files *f,
+			  struct zr_error *err)
+{
+	char prefix[256];
+
+	zr_adapter_prefix(s, prefix, sizeof prefix);
+	return zr_adapter_compare_copies(s, prefix, f->model, f->adapter, err);
+}
+
 int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)
 {
 	const struct zr_model_json *config = zr_config_model_json(s->cfg);
@@ -41,6 +50,8 @@ int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, stru
 		rc = open_model(s, config, &out->model, err);
 	if (!rc)
 		rc = zr_adapter_open(s, &out->adapter, err);
+	if (!rc && out->model && out->adapter)
+		rc = compare_copies(s, out, err);
 	if (rc)
 		zr_weights_files_close(out);
 	return rc;

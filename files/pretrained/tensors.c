@@ -462,18 +462,25 @@ int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i)
 	return f->found[i].file >= 0;
 }
 
+int zr_tensor_values(const struct zr_st *file, const struct zr_st_tensor *tensor, int64_t first,
+		     int64_t n, float *x, struct zr_error *err)
+{
+	const int64_t size = zr_dtype_bytes(tensor->dtype);
+	char *to = (char *)x + (4 - size) * n;
+	int rc = zr_st_read(file, tensor, (uint64_t)(first * size), (uint64_t)(n * size), to, err);
+
+	if (!rc && size == 2)
+		widen(x, n, tensor->dtype);
+	return rc;
+}
+
 int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
 			 struct zr_error *err)
 {
 	const struct zr_tensor_files *f = files;
 	const struct found *at = &f->found[i];
-	int64_t size = zr_dtype_bytes(at->tensor->dtype);
-	char *to = (char *)x + (4 - size) * n;
-	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size),
-			    (uint64_t)(n * size), to, err);
+	int rc = zr_tensor_values(&f->file[at->file], at->tensor, first, n, x, err);
 
-	if (!rc && size == 2)
-		widen(x, n, at->tensor->dtype);
 	for (int64_t k = 0; !rc && k < n; k++)
 		if (!isfinite(x[k]))
 			rc = zr_err(err, ZR_EINVAL,

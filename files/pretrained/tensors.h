@@ -34,6 +34,12 @@ int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i); /* tensor 
 int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
 			 struct zr_error *err);
 
+/* Elements [first, first + n) of a tensor of type ZR_F32, ZR_BF16 or ZR_F16 in fp32. */
+struct zr_st;
+struct zr_st_tensor;
+int zr_tensor_values(const struct zr_st *file, const struct zr_st_tensor *tensor, int64_t first,
+		     int64_t n, float *x, struct zr_error *err);
+
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
 uint16_t zr_narrow_f16(float x);                               /* to nearest even */
 

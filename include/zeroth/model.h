@@ -31,6 +31,9 @@ extern "C" {
 
 #define ZR_TENSOR_FROZEN 1u /* not trained, whatever [train] freeze says */
 #define ZR_TENSOR_ADDED  2u /* by an adapter: a model's files do not have it */
+/* Its rows are looked up by tokens: in the first layer it is wte of the device's embedding, and the
+ * gradient of it dwte. */
+#define ZR_TENSOR_EMBEDDING 4u
 
 #define ZR_PERSISTENT_MOST (1 << 20) /* persistent numbers of all tensors of a model */
 

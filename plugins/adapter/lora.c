@@ -30,10 +30,10 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct lora_opts, dropout, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
 	       "Probability to drop an element of what goes into an adapter, in training."),
 	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, LORA_ALL, 0, 0, "",
-	       "Modules that get an adapter: names, or their ends behind a dot, in which * and ? "
-	       "stand for letters; all-linear: every linear map but the head and routers; re: and "
-	       "a regular expression of Python that fits their whole names. Those of "
-	       "modules_to_save get none."),
+	       "Modules that get an adapter, linear maps and the embedding of tokens: names, or "
+	       "their ends behind a dot, in which * and ? stand for letters; all-linear: every "
+	       "linear map but the head and routers; re: and a regular expression of Python that "
+	       "fits their whole names. Those of modules_to_save get none."),
 	ZR_OPT(struct lora_opts, exclude_modules, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Modules that get none, in the same form."),
 	ZR_OPT(struct lora_opts, layers_to_transform, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
@@ -87,6 +87,16 @@ static int32_t maps_of(const struct zr_inst *inst, int32_t unit, int32_t *first)
 	return n;
 }
 
+static int layers_of(const struct zr_inst *inst, int32_t unit)
+{
+	int uses = 0;
+	for (uint32_t i = 0; i < inst->decl.n_layers; i++)
+		for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
+			uses += layer_of(inst, i)->units[k] == unit;
+
+	return uses;
+}
+
 /* ---- the declaration ------------------------------------------------------------------------ */
 
 /* Copies of the model's units and tensors; kept: those that are trained as they are. */
@@ -108,14 +118,22 @@ static struct zr_tensor *copy_units(struct zr_inst *inst, const uint8_t *kept)
 	return t;
 }
 
-/* A is U(-1, 1) / sqrt(in), B is 0: the model begins as it was. */
-static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*names)[LORA_NAME])
+/* Names of A and B, as PEFT has them. */
+static void name_map(const struct lora_map *m, char (*names)[LORA_NAME])
 {
 	const char *weight = strrchr(m->weight->name, '.');
 	const int module = (int)(weight - m->weight->name);
+	const char *form = m->embeds ? "%.*s.lora_embedding_%c" : "%.*s.lora_%c.weight";
 
-	snprintf(names[0], sizeof *names, "%.*s.lora_A.weight", module, m->weight->name);
-	snprintf(names[1], sizeof *names, "%.*s.lora_B.weight", module, m->weight->name);
+	snprintf(names[0], sizeof *names, form, module, m->weight->name, 'A');
+	snprintf(names[1], sizeof *names, form, module, m->weight->name, 'B');
+}
+
+/* A is U(-1, 1) / sqrt(in), B is 0: the model begins as it was. Of an embedding A is 0 and B is
+ * N(0, 1). */
+static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*names)[LORA_NAME])
+{
+	name_map(m, names);
 	t[0] = (struct zr_tensor){ .name = names[0],
 				   .dims = { m->r, m->in, 1, 1 },
 				   .ndim = 2,
@@ -129,6 +147,13 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 				   .init = ZR_INIT_CONST,
 				   .flags = ZR_TENSOR_ADDED,
 				   .part = m->weight->part };
+	if (!m->embeds)
+		return;
+
+	t[0].init = ZR_INIT_CONST;
+	t[0].std = 0;
+	t[1].init = ZR_INIT_NORMAL;
+	t[1].std = 1;
 }
 
 /* Units of adapters, in the order of the model's. Returns how many units there are in all;
@@ -212,6 +237,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	const struct zr_layer *of = layer_of(inst, i);
 	struct lora_layer *l = &inst->layer[i];
 	int32_t *mine = *units, a = 0, first, first_beside = 0;
+	const int looks_up = (of->flags & ZR_LAYER_INPUT) != 0;
 	uint32_t n = of->n_units;
 
 	for (uint32_t k = 0; k < of->n_units; k++)
@@ -219,8 +245,10 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	l->tensors = a;
 	for (uint32_t k = 0, tensor = 0; k < of->n_units; k++) {
 		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
-		const int32_t maps = maps_of(inst, of->units[k], &first);
+		int32_t maps = maps_of(inst, of->units[k], &first);
 		mine[k] = of->units[k];
+		if (maps && inst->map[first].embeds && !looks_up)
+			maps = 0; /* the head that is this embedding stays as it is */
 		if (maps && is_expert(u) && !l->experts++)
 			first_beside = (int32_t)n;
 		if (maps)
@@ -257,27 +285,21 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 	return ZR_OK;
 }
 
-static int layers_of(const struct zr_inst *inst, int32_t unit)
-{
-	int uses = 0;
-	for (uint32_t i = 0; i < inst->decl.n_layers; i++)
-		for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
-			uses += layer_of(inst, i)->units[k] == unit;
-
-	return uses;
-}
-
 /* A weight that two layers use would have two gradients: operations do not say which is which. And
  * what is trained as it is would be another in PEFT: a copy of it, which one of the two uses. */
 static int check_tied(const struct zr_inst *inst)
 {
 	const uint8_t *kept = inst->kept;
 
-	for (int32_t m = 0; m < inst->maps; m++)
-		if (layers_of(inst, inst->map[m].unit) != 1)
+	for (int32_t i = 0; i < inst->maps; i++) {
+		struct lora_map *m = &inst->map[i];
+		const int layers = layers_of(inst, m->unit);
+		m->tied = m->embeds && layers > 1;
+		if (!m->embeds && layers != 1)
 			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is used by %d layers",
-				       inst->map[m].weight->name,
-				       layers_of(inst, inst->map[m].unit));
+				       m->weight->name, layers);
+	}
+
 	for (uint32_t u = 0; u < inst->decl.n_units; u++)
 		for (uint32_t i = 0; i < unit_of(inst, u)->n_tensors; i++)
 			if (*kept++ && layers_of(inst, (int32_t)u) != 1)
@@ -349,6 +371,7 @@ static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
 		return rc;
 
 	inst->decl = *out;
+	lora_find_tied(inst);
 	const uint32_t tensors = count_tensors(inst);
 	inst->map = alloc(inst, tensors, sizeof *inst->map);
 	inst->kept = alloc(inst, tensors, 1);
@@ -372,10 +395,12 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 	const struct zr_layer_call c = { .batch = batch, .length = length, .dtype = dtype };
 	int rc;
 
-	if (ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank)
-		rc = inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out);
-	else
+	if (!ZR_HAS(ops, struct zr_ops, matmul_low_rank) || !ops->matmul_low_rank)
 		rc = zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation matmul_low_rank");
+	else if (!ZR_HAS(ops, struct zr_ops, cast_heads) || !ops->cast_heads)
+		rc = zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation cast_heads");
+	else
+		rc = inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out);
 	if (!rc && inst->layer[layer].n)
 		lora_add_bytes(inst, &inst->layer[layer], &c, out);
 
@@ -454,10 +479,12 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	inst->o = *(const struct lora_opts *)opts;
 	inst->model = h->get(h, "zr.model/1", &inst->base);
 	const struct zr_pretrained_v1 *files_of = h->get(h, "zr.pretrained/1", &inst->base);
+	inst->prefix = "";
+	inst->ignored = "";
 	if (files_of && ZR_HAS(files_of, struct zr_pretrained_v1, prefix))
 		inst->prefix = files_of->prefix;
-	else
-		inst->prefix = "";
+	if (files_of && ZR_HAS(files_of, struct zr_pretrained_v1, ignored) && files_of->ignored)
+		inst->ignored = files_of->ignored;
 	int rc = ZR_OK;
 	if (!inst->model)
 		rc = zr_fail(h, ZR_ESTATE, "there is no model to adapt");

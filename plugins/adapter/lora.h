@@ -34,6 +34,8 @@ struct lora_map {
 	float scale;       /* s */
 	uint32_t number;   /* of its dropout: among all, but experts have that of their first */
 	int32_t tensor, a; /* numbers of W and A in the declaration; B is a + 1 */
+	int embeds;        /* W is an embedding: a row of it for each of `in` tokens */
+	int tied;          /* it is also the head, which has no adapter */
 };
 
 /* The same as a layer sees it: numbers among the tensors of its call. */
@@ -61,6 +63,8 @@ struct zr_inst {
 	struct zr_inst *base;
 	struct zr_model_decl decl; /* of the model */
 	const char *prefix;        /* of names in the model's files, "": none */
+	const char *ignored;       /* as struct zr_pretrained_v1 has it */
+	char head[LORA_NAME];      /* module of a head that is the embedding; "": there is none */
 	struct lora_map *map;
 	int32_t maps;
 	uint8_t *kept;               /* [tensors of decl] trained as they are */
@@ -77,8 +81,10 @@ struct zr_inst {
 	char (*names)[LORA_NAME];
 };
 
-/* targets.c: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
+/* targets.c. lora_find_tied: the name of a head that is the embedding, in inst->head. [main]
+ * lora_find: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
  * are. kept: [tensors of decl], set to 1 for those. [main] */
+void lora_find_tied(struct zr_inst *inst);
 int lora_find(struct zr_inst *inst, uint8_t *kept);
 
 /* regex.c: a regular expression that is to fit whole names. NULL may be freed. [main] */
@@ -87,6 +93,10 @@ int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex 
 int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const char *name,
 		    int *fits);
 void lora_regex_free(struct lora_regex *re);
+
+/* python.c: the first part of an expression that Python and PCRE2 do not read alike; NULL: there is
+ * none. */
+const char *lora_python_differs(const char *text);
 
 /* config.c: what adapter_config.json in o->path says, in o; its lists are in text, freed by
  * h->release. And the text of such a file, owned by the instance. [main] */

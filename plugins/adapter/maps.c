@@ -30,6 +30,11 @@ static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)
 	return inst->o.dropout > 0 && c->training;
 }
 
+static uint64_t larger(uint64_t a, int64_t b)
+{
+	return a > (uint64_t)b ? a : (uint64_t)b;
+}
+
 static struct lora_place carve(const struct zr_inst *inst, const struct lora_layer *l,
 			       const struct zr_layer_call *c, struct zr_layer_bytes *bytes)
 {
@@ -41,17 +46,19 @@ static struct lora_place carve(const struct zr_inst *inst, const struct lora_lay
 		const struct lora_map *m = l->use[i].map;
 		if (l->use[i].kept < 0)
 			continue;
-		if ((uint64_t)m->r > r)
-			r = (uint64_t)m->r;
-		if ((uint64_t)m->in > wide)
-			wide = (uint64_t)m->in;
+		r = larger(r, m->r);
+		if (m->embeds)
+			wide = larger(wide, m->out);
+		else if (inst->o.dropout > 0)
+			wide = larger(wide, m->in);
 	}
 
 	at.each = up(rows * r * e);
 	at.scaled = (char *)((uintptr_t)at.dlow + (uint64_t)l->kept * at.each);
 	at.dropped = (char *)((uintptr_t)at.scaled + at.each);
 	bytes->saved = (uint64_t)l->kept * at.each;
-	bytes->work_fwd = bytes->saved + at.each + (inst->o.dropout > 0 ? up(rows * wide * e) : 0);
+	bytes->work_fwd = bytes->saved + at.each + up(rows * wide * e);
+	at.embedding = lora_embedding_at(l, c, (char *)at.dlow, &bytes->work_fwd);
 	at.experts = lora_experts_at(inst, l, c, (char *)at.dlow, &bytes->work_fwd);
 	return at;
 }
@@ -69,50 +76,6 @@ void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* d[m, n] = op(a)[m, k] op(b)[k, n], all without gaps. */
-static int product(const struct lora_wrapped *w, uint32_t flags, int64_t m, int64_t n, int64_t k,
-		   const void *a, const void *b, struct zr_array d)
-{
-	const int32_t t = w->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op,
-				   .flags = flags,
-				   .m = m,
-				   .n = n,
-				   .k = k,
-				   .lda = flags & ZR_MM_TRANS_A ? m : k,
-				   .ldb = flags & ZR_MM_TRANS_B ? k : n,
-				   .ldd = n,
-				   .a = zr_array_at(t, a),
-				   .b = zr_array_at(t, b),
-				   .d = d };
-
-	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
-}
-
-static struct zr_rng rng_of(const struct lora_wrapped *w, const struct lora_map *m)
-{
-	struct zr_rng rng = w->c->rng;
-	rng.site = LORA_SITE + m->number;
-	return rng;
-}
-
-/* out = drop(gain x), rows of `width`. */
-static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows,
-		 int64_t width, float gain, float dropout, const void *x, void *out)
-{
-	struct zr_op_residual op = { .size = sizeof op,
-				     .dtype = w->c->dtype,
-				     .dropout = dropout,
-				     .n = rows * width,
-				     .rng = rng_of(w, m),
-				     .b = x,
-				     .out = out,
-				     .gain = gain,
-				     .first = w->c->slot_first * width };
-
-	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
-}
-
 /* *x becomes x'. */
 static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows,
 		const void **x)
@@ -122,7 +85,7 @@ static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t 
 		return ZR_OK;
 
 	*x = w->at.dropped;
-	return scale(w, m, rows, m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
+	return lora_scale(w, m, rows, m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
 }
 
 /* dy B, which has been made for the other product of dy, or is made for it, too. */
@@ -137,8 +100,8 @@ static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int
 	}
 
 	*made = (struct lora_made){ dy, rows, for_gradient };
-	return product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
-		       zr_array_at(w->c->dtype, w->at.dlow + (uint64_t)u->kept * w->at.each));
+	return lora_product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
+			    zr_array_at(w->c->dtype, w->at.dlow + (uint64_t)u->kept * w->at.each));
 }
 
 /* *op with s u v beside it. */
@@ -150,7 +113,7 @@ static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint3
 					     .r = m->r,
 					     .gain = m->scale,
 					     .dropout = dropout,
-					     .rng = rng_of(w, m),
+					     .rng = lora_rng(w, m),
 					     .first = w->c->slot_first * op->n,
 					     .u = u,
 					     .v = v,
@@ -169,8 +132,8 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	int rc = drop(w, m, op->m, &x);
 
 	if (!rc)
-		rc = product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a],
-			     zr_array_at(w->c->dtype, low));
+		rc = lora_product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a],
+				  zr_array_at(w->c->dtype, low));
 	if (rc)
 		return rc;
 
@@ -208,15 +171,15 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	if (!rc)
 		rc = lower_gradient(w, i, dy, op->k, 1);
 	if (!rc)
-		rc = scale(w, m, op->k, m->r, m->scale, 0, dlow, w->at.scaled);
+		rc = lora_scale(w, m, op->k, m->r, m->scale, 0, dlow, w->at.scaled);
 	if (!rc && da)
-		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x,
-			     zr_array_at(ZR_F32, da));
+		rc = lora_product(w, flags, m->r, m->in, op->k, w->at.scaled, x,
+				  zr_array_at(ZR_F32, da));
 	if (!rc)
-		rc = scale(w, m, op->k, m->r, m->scale, 0, low, w->at.scaled);
+		rc = lora_scale(w, m, op->k, m->r, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
-		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled,
-			     zr_array_at(ZR_F32, db));
+		rc = lora_product(w, flags, m->out, m->r, op->k, dy, w->at.scaled,
+				  zr_array_at(ZR_F32, db));
 
 	return rc;
 }
@@ -258,6 +221,15 @@ struct call {
 	float *dparam[LORA_TENSORS];
 };
 
+static int embeds(const struct lora_layer *l)
+{
+	for (int32_t i = 0; i < l->n; i++)
+		if (l->use[i].map->embeds)
+			return 1;
+
+	return 0;
+}
+
 /* The call as the model is to see it: what it keeps and its scratch lie behind ours. */
 static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backward_, struct call *k)
 {
@@ -270,6 +242,11 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 	memcpy(&k->w.ops, c->ops, known);
 	k->w.ops.size = (uint32_t)known;
 	k->w.ops.matmul = matmul;
+	if (embeds(l)) {
+		k->w.ops.embedding = lora_embedding;
+		k->w.ops.embedding_bwd = lora_embedding_bwd;
+	}
+
 	if (l->n > l->kept) {
 		k->w.ops.matmul_grouped = lora_grouped;
 		k->w.ops.matmul_grouped_dw = lora_grouped_dw;

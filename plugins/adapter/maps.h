@@ -16,6 +16,12 @@ struct lora_experts {
 	void *dropped; /* [places, in] */
 };
 
+/* Scratch of an embedding's adapter, whose A has a column for each token. */
+struct lora_embedding_place {
+	void *rows; /* [in, r] A^T */
+	void *sums; /* [in, r] fp32, the gradient of it */
+};
+
 /* What a call keeps and works with. `low` and `dlow` have a part for each map that is no expert's,
  * `each` bytes apart. */
 struct lora_place {
@@ -23,7 +29,8 @@ struct lora_place {
 	char *low;     /* [N, r] x' A^T, which lies before what the model keeps */
 	char *dlow;    /* [N, r] dy B */
 	void *scaled;  /* [N, r] one of them times s, of one map at a time */
-	void *dropped; /* [N, in] x', of one map at a time */
+	void *dropped; /* [N, in] x', or [N, out] of an embedding, of one map at a time */
+	struct lora_embedding_place embedding;
 	struct lora_experts experts;
 };
 
@@ -50,6 +57,23 @@ struct lora_wrapped {
 float *lora_mark(int32_t use);
 int32_t lora_marked(const void *gradient);
 int32_t lora_use_of(const struct lora_wrapped *, const void *weight, int32_t from);
+
+/* products.c. lora_product: d[m, n] = op(a)[m, k] op(b)[k, n], all without gaps. lora_rng: that of
+ * a map's dropout. lora_scale: out = drop(gain x), rows of `width`. */
+int lora_product(const struct lora_wrapped *, uint32_t flags, int64_t m, int64_t n, int64_t k,
+		 const void *a, const void *b, struct zr_array d);
+struct zr_rng lora_rng(const struct lora_wrapped *, const struct lora_map *);
+int lora_scale(const struct lora_wrapped *, const struct lora_map *, int64_t rows, int64_t width,
+	       float gain, float dropout, const void *x, void *out);
+
+/* embedding.c. lora_embedding_at: the scratch of an embedding's adapter, from byte *bytes of `work`
+ * on; adds its size to *bytes. */
+struct lora_embedding_place lora_embedding_at(const struct lora_layer *,
+					      const struct zr_layer_call *, char *work,
+					      uint64_t *bytes);
+int lora_embedding(const struct zr_ops *, struct zr_stream *, const struct zr_op_embedding *);
+int lora_embedding_bwd(const struct zr_ops *, struct zr_stream *,
+		       const struct zr_op_embedding_bwd *);
 
 /* experts.c. lora_experts_at: the scratch of the experts' products, from byte *bytes of `work` on;
  * adds its size to *bytes. */

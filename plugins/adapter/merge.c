@@ -51,6 +51,12 @@ int lora_merge(struct zr_inst *inst, const struct zr_merge *g)
 	if (!m)
 		return zr_fail(inst->h, ZR_EINTERNAL, "tensor %d has no adapter", g->tensor);
 
+	if (m->tied)
+		return zr_fail(inst->h, ZR_ENOTSUP,
+			       "%s is the head, too, which has no adapter: a merged model would "
+			       "need an embedding and a head that differ; keep the adapter",
+			       m->weight->name);
+
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
 	const int64_t columns = out_in ? m->in : m->out;
 	double sum[TILE];

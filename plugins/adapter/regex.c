@@ -17,6 +17,13 @@ int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex 
 	int code;
 	size_t at;
 	char why[128] = "";
+	const char *differs = lora_python_differs(text);
+	if (differs)
+		return zr_fail(h, ZR_EINVAL,
+			       "re:%.200s: letter %zu, %.8s: Python has no such expression, or one "
+			       "that means something else than here: write it otherwise",
+			       text, (size_t)(differs - text) + 1, differs);
+
 	pcre2_code *c =
 		pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, whole, &code, &at, NULL);
 

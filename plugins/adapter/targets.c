@@ -212,7 +212,8 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 			      .in = t->dims[rows_are_out],
 			      .out = t->dims[!rows_are_out],
 			      .number = (uint32_t)inst->maps,
-			      .tensor = inst->map[inst->maps].tensor };
+			      .tensor = inst->map[inst->maps].tensor,
+			      .embeds = t->map == ZR_MAP_NONE };
 	if (m.r < 1 || m.r > m.in || m.r > m.out)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "r = %lld: %s is a map from %lld to %lld "
@@ -246,10 +247,11 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 	if (rc || !target || strcmp(strrchr(t->name, '.'), ".weight"))
 		return rc;
 
-	if (!is_map)
+	if (!is_map && !(t->flags & ZR_TENSOR_EMBEDDING))
 		return zr_fail(inst->h, ZR_EINVAL,
-			       "targets: %s is no linear map that can be "
-			       "adapted; what is to be trained as it is goes to modules_to_save",
+			       "targets: %s is no linear map, and no embedding of tokens, that "
+			       "can be adapted; what is to be trained as it is goes to "
+			       "modules_to_save",
 			       module);
 	if (*kept)
 		return zr_fail(inst->h, ZR_EINVAL,
@@ -337,6 +339,58 @@ static int check_pattern(struct zr_inst *inst, const char *key, const char *list
 	return ZR_OK;
 }
 
+static const struct zr_tensor *tensor_called(const struct zr_inst *inst, const char *name)
+{
+	const struct zr_model_decl *d = &inst->decl;
+
+	for (uint32_t u = 0; u < d->n_units; u++) {
+		const struct zr_unit *unit = unit_at(d, u);
+		for (uint32_t i = 0; i < unit->n_tensors; i++)
+			if (!strcmp(tensor_at(d, unit, i)->name, name))
+				return tensor_at(d, unit, i);
+	}
+
+	return NULL;
+}
+
+/* "HEAD=TENSOR" of a model that has no tensor HEAD, but the other one. */
+void lora_find_tied(struct zr_inst *inst)
+{
+	const char *words = inst->ignored;
+	char word[LORA_NAME];
+
+	*inst->head = 0;
+	while (lora_next_word(&words, word)) {
+		char *is = strchr(word, '=');
+		if (!is)
+			continue;
+
+		*is = 0;
+		if (tensor_called(inst, word) || !tensor_called(inst, is + 1))
+			continue;
+
+		char *end = strrchr(word, '.');
+		if (end)
+			*end = 0;
+		strcpy(inst->head, word);
+	}
+}
+
+/* A head that is the embedding and a target: PEFT adapts the head then, and not the embedding. */
+static int refuse_head(const struct zr_inst *inst)
+{
+	int target = 0;
+
+	int rc = *inst->head ? is_target(inst, inst->head, 0, &target) : ZR_OK;
+	if (rc || !target)
+		return rc;
+
+	return zr_fail(inst->h, ZR_ENOTSUP,
+		       "targets: %s is tied to the embedding, and cannot be adapted alone: take it "
+		       "out, or exclude it",
+		       inst->head);
+}
+
 /* Options that PEFT refuses together. */
 static int check_layers(const struct zr_inst *inst)
 {
@@ -410,6 +464,8 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 		}
 	}
 
+	if (!rc)
+		rc = refuse_head(inst);
 	if (rc)
 		return rc;
 

@@ -12,6 +12,7 @@
 # module around it as one to be trained: adapter/lora refuses both. Written by PEFT 0.21.2 and
 # transformers 5.24.0; PEFT 0.21.2 and transformers 4.57.6 write the same.
 import json
+import re
 import sys
 import warnings
 
@@ -68,6 +69,26 @@ CASES = [
 	("llama", dict(target_modules="All-Linear")),
 	("gpt2", dict(target_modules=r"h\.\d+\.attn\.c_attn")),
 	("gpt2", dict(target_modules=r"transformer\.h\.\d+\.attn\.c_attn")),
+	# embeddings
+	("llama", dict(target_modules=["embed_tokens"])),
+	("llama", dict(target_modules=r".*(embed_tokens|q_proj)", rank_pattern={"embed_tokens": 3})),
+	("llama", dict(target_modules=["embed_tokens", "q_proj"], layers_to_transform=[0])),
+	("llama", dict(target_modules=["model.embed_tokens", "q_proj"], layers_to_transform=[0])),
+	("llama", dict(target_modules=["embed_tokens", "q_proj"], exclude_modules=["embed_tokens"])),
+	("llama", dict(target_modules=["embed_tokens", "q_proj"], modules_to_save=["embed_tokens"])),
+	("gpt2", dict(target_modules=["wte", "c_attn"], alpha_pattern={"w.e": 3})),
+	# expressions are Python's, of Unicode
+	("llama", dict(target_modules="[^\u00e9]*\\.q_proj")),
+	("llama", dict(target_modules="(\u00e9|mode)\\w\\..*[\u00e0-\u00ffq]_proj")),
+	("llama", dict(target_modules=r"(?P<a>model)(?:\.|\x2e)layers\.\d{1,2}\..*(?<=self_attn\.)q_proj\Z")),
+	("llama", dict(target_modules=r"(?i:MODEL)\..*?\.[^]x]_proj(?#the end)")),
+	("llama", dict(target_modules=r"\hmodel.*q_proj")),
+	("llama", dict(target_modules=r".*[[:lower:]]_proj")),
+	("llama", dict(target_modules=r"(?<a>model).*q_proj")),
+	("llama", dict(target_modules=r"(?|model|x).*q_proj")),
+	("llama", dict(target_modules=r"\Qmodel\E.*q_proj")),
+	("llama", dict(target_modules=r"(*UTF)model.*q_proj")),
+	("llama", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r"\p{L}_proj": 3})),
 	# what is excluded
 	("llama", dict(target_modules=["q_proj", "v_proj"], exclude_modules=["v_proj"])),
 	("llama", dict(target_modules=["q_proj", "v_proj"], exclude_modules=["_proj"])),
@@ -117,7 +138,7 @@ def outcome(kind, options):
 		lora = LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=4,
 				  fan_in_fan_out=kind == "gpt2", **options)
 		model = get_peft_model(model, lora).base_model.model
-	except (ValueError, TypeError):
+	except (ValueError, TypeError, re.error):
 		return ["error"]
 	lines = []
 	for name, module in model.named_modules():

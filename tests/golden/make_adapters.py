@@ -10,7 +10,8 @@
 # that base. The steps see the two sequences of tokens.bin, each time.
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote gpt2, llama and qwen2; PEFT
 # 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts; PEFT 0.21,
-# transformers 4.57 and PyTorch 2.4 those of PLAIN, which have no nf4.txt.
+# transformers 4.57 and PyTorch 2.4 those of PLAIN, which have no nf4.txt; PEFT 0.21.2, transformers
+# 5.24 and PyTorch 2.15 those that end with -tokens.
 import os
 import shutil
 import sys
@@ -49,8 +50,16 @@ CASES = {
 				    modules_to_save=["transformer.ln_f"])),
 	"gpt2-untied": ("gpt2-untied", dict(r=2, lora_alpha=3, target_modules=["c_attn", "c_fc"],
 					    fan_in_fan_out=True, modules_to_save=["lm_head"])),
+	# of embeddings; PEFT writes the weights of those called embed_tokens, too
+	"llama-tokens": ("llama", dict(r=3, lora_alpha=6, lora_dropout=0.0,
+				       target_modules=["embed_tokens", "q_proj"],
+				       rank_pattern={"embed_tokens": 2})),
+	"gpt2-tokens": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["wte", "c_attn"],
+				     fan_in_fan_out=True)),
+	"gemma2-tokens": ("gemma2", dict(r=2, lora_alpha=3, target_modules=r"model\.embed_tokens")),
 }
-PLAIN = "gpt2-names", "gpt2-untied"
+PLAIN = ("gpt2-names", "gpt2-untied", "llama-tokens", "gpt2-tokens", "gemma2-tokens")
+TIED = "gpt2-tokens", "gemma2-tokens"  # PEFT's merge would change the head, too
 
 
 def tokens():
@@ -87,14 +96,15 @@ def make(root, name):
 						     torch_dtype=torch.float32)
 	model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options))
 	for key, p in model.named_parameters():
-		if "lora_B" in key:  # adapters that have learned something
+		if "lora_B" in key or "lora_embedding_A" in key:  # adapters that have learned something
 			torch.nn.init.normal_(p, std=0.1)
 	model.peft_config["default"].base_model_name_or_path = base
 	shutil.rmtree(where, ignore_errors=True)
 	model.save_pretrained(where)
 	os.remove(os.path.join(where, "README.md"))
 	train(model, os.path.join(where, "losses.txt"))
-	save_file({k: v.float().contiguous() for k, v in get_peft_model_state_dict(model).items()},
+	after = get_peft_model_state_dict(model).items()
+	save_file({k: v.float().contiguous() for k, v in after if ".base_layer." not in k},
 		  os.path.join(where, "after.safetensors"))
 	if name in PLAIN:
 		return
@@ -138,6 +148,7 @@ def train(model, path):
 if __name__ == "__main__":
 	for case in sys.argv[2:] or CASES:
 		make(sys.argv[1], case)
-		merge(sys.argv[1], case, "merged.safetensors", False)
+		if case not in TIED:
+			merge(sys.argv[1], case, "merged.safetensors", False)
 		if case == "llama":
 			merge(sys.argv[1], case, "merged_nf4.safetensors", True)

@@ -33,8 +33,10 @@ worst = max(abs(x - y) / max(map(abs, b)) for name, b in theirs.items()
 if not worst <= 5e-5:
     print(worst)
 END
-for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe; do
-	trained peft.ini -o model.path="$golden/pretrained/${model%-names}" \
+# base_of NAME: the model of adapters
+base_of() { case $1 in *-names | *-tokens) echo "$golden/pretrained/${1%-*}" ;; *) echo "$golden/pretrained/$1" ;; esac; }
+for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe {llama,gpt2,gemma2}-tokens; do
+	trained peft.ini -o model.path="$(base_of $model)" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
 	grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses
@@ -65,9 +67,9 @@ header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
 		grep -oE '"base[^]]*\]' | sort
 }
-for model in gpt2 gpt2-names gpt2-untied llama mixtral qwen2; do
+for model in gpt2 gpt2-names gpt2-untied llama mixtral {llama,gpt2}-tokens qwen2; do
 	adapters=$golden/adapters/$model
-	base=$golden/pretrained/${model%-names}
+	base=$(base_of $model)
 	trained peft.ini -o model.path="$base" -o adapter.path="$adapters" > digest
 	is "$model: what is left has PEFT's names, types and shapes" \
 		"$(header run/adapter_model.safetensors)" "$(header "$adapters/after.safetensors")"
@@ -156,6 +158,8 @@ for model in gpt2 llama; do
 	printf '[train]\ntrain_batch_size = 12\n[adapter]\nplugin = lora\nr = 3\n' >> $model.ini
 	printf 'alpha = 5\ndropout = 0.1\n' >> $model.ini
 done
+echo 'targets = c_attn c_proj c_fc wte' >> gpt2.ini
+echo 'targets = *_proj embed_tokens' >> llama.ini
 use_disk
 ways() {
 	same 'accumulation on two ranks' -n 2
@@ -246,7 +250,23 @@ like 'of several one may be missing' "$(trained peft.ini \
 	-o "model.path=$golden/pretrained/gpt2" -o adapter.targets='c_attn q_proj')" '^digest'
 like 'which a line says' "$(cat log)" \
 	'targets: the model has no module called q_proj; the other names count'
-refused 'an embedding' 'targets: transformer.wte is no linear map that can be adapted' -o adapter.targets=wte
+refused 'an embedding of positions' \
+	'targets: transformer.wpe is no linear map, and no embedding of tokens, that can be adapted' \
+	-o adapter.targets=wpe
+refused 'a head that is the embedding, as a target' \
+	'targets: lm_head is tied to the embedding, and cannot be adapted alone' \
+	-o adapter.targets='c_attn lm_head'
+trained peft.ini -o model.path="$golden/pretrained/gpt2" -o train.steps=1 -o adapter.targets=wte > digest
+like 'an embedding that is the head, merged' "$("$ZEROTH" checkpoint export --merge run tied 2>&1)" \
+	'wte.weight is the head, too, which has no adapter'
+ok 'leaves nothing' test ! -e tied
+cp -r "$golden/adapters/llama-tokens" other
+cp "$golden/adapters/llama-tokens/adapter_model.safetensors" other
+printf '\001' | dd of=other/adapter_model.safetensors bs=1 conv=notrunc \
+	seek=$((8 + $(od -An -tu8 -N8 other/adapter_model.safetensors) + 1)) 2> /dev/null
+like 'adapters of another base' \
+	"$(trained peft.ini -o model.path="$golden/pretrained/llama" -o adapter.path=other)" \
+	'embed_tokens.base_layer.weight is no copy of model.embed_tokens.weight of the model, with which'
 refused 'a module that is adapted and trained' \
 	'modules_to_save: transformer.h.0.attn.c_attn ends with one of these names and has an' \
 	-o adapter.modules_to_save=_attn

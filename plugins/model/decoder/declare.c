@@ -227,6 +227,7 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 	char(*name)[DECL_NAME] = d->names, (*block_names)[DECL_NAME] = name + o->layers + 4;
 
 	*t = decl_matrix(f->tokens, o->vocabulary, o->width, o->init_std);
+	t->flags = ZR_TENSOR_EMBEDDING;
 	d->units[u++] = unit_of(t++, 1, *name++);
 	if (f->positions) {
 		*t = decl_matrix(f->positions, o->context, o->width, o->init_std);

@@ -59,7 +59,11 @@ static void read_tensor(const struct zr_st *st, const char *name, float x[MOST],
 static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		  const struct zr_export_how *how)
 {
-	const char *base = strcmp(model, "gpt2-names") ? model : "gpt2";
+	const char *base = model;
+	if (!strcmp(model, "gpt2-names"))
+		base = "gpt2";
+	if (!strcmp(model, "llama-tokens"))
+		base = "llama";
 	const struct zr_export_from from = { .model = golden("pretrained", base),
 					     .adapter = golden("adapters", model),
 					     .option = &option,
@@ -110,6 +114,7 @@ static void merges_as_peft(void **unused)
 	compare("gpt2-names", NULL, "merged.safetensors");
 	compare("gpt2-untied", NULL, "merged.safetensors");
 	compare("llama", NULL, "merged.safetensors");
+	compare("llama-tokens", NULL, "merged.safetensors");
 	compare("qwen2", NULL, "merged.safetensors");
 	compare("mixtral", NULL, "merged.safetensors");
 	compare("qwen3-moe", NULL, "merged.safetensors");
@@ -248,7 +253,7 @@ static int set_up(void **unused)
 static int clean_up(void **unused)
 {
 	static const char *const made[] = { "gpt2",  "gpt2-names", "gpt2-untied", "llama",
-					    "qwen2", "mixtral",    "qwen3-moe" };
+					    "qwen2", "mixtral",    "qwen3-moe",   "llama-tokens" };
 	char dir[PATH_MAX];
 	(void)unused;
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++) {

@@ -33,9 +33,15 @@ static struct fixture_setup setup_of(const char *model, int32_t dtype)
 	return s;
 }
 
-static struct fixture *fixture_of(const char *model, const char *dropout, int32_t dtype)
+static const char all_linear[] = "all-linear";
+/* and the embedding, which is the head of gpt2 */
+static const char tokens_too[] = "wte embed_tokens c_attn c_proj c_fc *_proj w1 w2 w3";
+
+static struct fixture *fixture_of(const char *model, const char *dropout, const char *targets,
+				  int32_t dtype)
 {
-	const char *const adapter[] = { "r", "3", "alpha", "4.5", "dropout", dropout };
+	const char *const adapter[] = { "r",       "3",     "alpha",   "4.5",
+					"dropout", dropout, "targets", targets };
 	struct fixture_setup s = setup_of(model, dtype);
 	memcpy(s.adapter, adapter, sizeof adapter);
 	return fixture_new(s);
@@ -46,11 +52,21 @@ static int is_adapter(const struct fixture *r, int t)
 	return (r->tensor[t]->flags & ZR_TENSOR_ADDED) != 0;
 }
 
-/* Sets all B to zero. */
+/* Whether adapters, and what goes into them, are all that learns from a tensor. */
+static int is_adapted(const struct fixture *r, int t, const char *targets)
+{
+	if (r->tensor[t]->flags & ZR_TENSOR_EMBEDDING)
+		return targets == tokens_too;
+
+	return r->tensor[t]->map != ZR_MAP_NONE;
+}
+
+/* Sets all B, and A of embeddings, to zero. */
 static void add_nothing(struct fixture *r)
 {
 	for (int t = 0; t < r->n_tensors; t++)
-		if (strstr(r->tensor[t]->name, "lora_B"))
+		if (strstr(r->tensor[t]->name, "lora_B") ||
+		    strstr(r->tensor[t]->name, "lora_embedding_A"))
 			memset(r->value + r->start[t], 0, (size_t)r->numel[t] * sizeof(float));
 	fixture_load(r);
 }
@@ -59,9 +75,10 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 {
 	(void)state;
 	for (int m = 0; models[m]; m++)
-		for (int k = 0; k < 2; k++) {
-			int32_t dtype = k ? ZR_BF16 : ZR_F32;
-			struct fixture *with = fixture_of(models[m], "0", dtype);
+		for (int k = 0; k < 4; k++) {
+			int32_t dtype = k % 2 ? ZR_BF16 : ZR_F32;
+			struct fixture *with =
+				fixture_of(models[m], "0", k < 2 ? all_linear : tokens_too, dtype);
 			struct fixture *without = fixture_new(setup_of(models[m], dtype));
 			add_nothing(with);
 			memcpy(with->value, without->value, (size_t)without->total * sizeof(float));
@@ -69,18 +86,18 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 			double a = fixture_loss(with, 0), b = fixture_loss(without, 0);
 			if (a != b)
 				fail_msg("%s, %s: %.17g with adapters, %.17g without", models[m],
-					 k ? "bf16" : "fp32", a, b);
+					 k % 2 ? "bf16" : "fp32", a, b);
 			assert_true(fixture_loss(with, 1) == fixture_loss(without, 1));
 			fixture_free(with);
 			fixture_free(without);
 		}
 }
 
-static void adapted_weights_are_frozen(void **state)
+/* But for those of a head that is the embedding: the head knows of no adapter. */
+static void check_frozen(const char *targets)
 {
-	(void)state;
 	for (int m = 0; models[m]; m++) {
-		struct fixture *r = fixture_of(models[m], "0", ZR_F32);
+		struct fixture *r = fixture_of(models[m], "0", targets, ZR_F32);
 		for (int t = 0; t < r->n_tensors; t++)
 			assert_int_equal((r->tensor[t]->flags & ZR_TENSOR_FROZEN) != 0,
 					 !is_adapter(r, t));
@@ -90,18 +107,27 @@ static void adapted_weights_are_frozen(void **state)
 			int64_t unwritten = 0;
 			for (int64_t i = 0; i < r->numel[t]; i++)
 				unwritten += isnan(g[i]) != 0;
-			assert_int_equal(unwritten,
-					 r->tensor[t]->map == ZR_MAP_NONE ? 0 : r->numel[t]);
+			if (!strcmp(r->tensor[t]->name, "wte.weight"))
+				continue;
+			assert_int_equal(unwritten, is_adapted(r, t, targets) ? r->numel[t] : 0);
 		}
 		fixture_free(r);
 	}
 }
 
+static void adapted_weights_are_frozen(void **state)
+{
+	(void)state;
+	check_frozen(all_linear);
+	check_frozen(tokens_too);
+}
+
 /* Of every tensor but the adapted weights: those of norms tell whether what goes on to the layers
  * below is right. */
-static void gradients_agree_with_finite_differences(const char *model, const char *dropout)
+static void gradients_agree_with_finite_differences(const char *model, const char *dropout,
+						    const char *targets)
 {
-	struct fixture *r = fixture_of(model, dropout, ZR_F32);
+	struct fixture *r = fixture_of(model, dropout, targets, ZR_F32);
 	const size_t bytes = (size_t)r->total * sizeof(float);
 	float *at = malloc(bytes), *gradient = malloc(bytes);
 	assert_true(at && gradient);
@@ -110,7 +136,7 @@ static void gradients_agree_with_finite_differences(const char *model, const cha
 	memcpy(gradient, r->gradient, bytes);
 	for (int t = 0; t < r->n_tensors; t++) {
 		const int64_t lo = r->start[t], hi = lo + r->numel[t];
-		if (r->tensor[t]->map != ZR_MAP_NONE)
+		if (is_adapted(r, t, targets))
 			continue;
 		double want = fixture_difference(r, 5000, lo, hi, at, 1e-3);
 		double got = fixture_along(gradient, 5000, lo, hi);
@@ -127,8 +153,9 @@ static void gradients_are_right(void **state)
 {
 	(void)state;
 	for (int m = 0; models[m]; m++) {
-		gradients_agree_with_finite_differences(models[m], "0");
-		gradients_agree_with_finite_differences(models[m], "0.3");
+		gradients_agree_with_finite_differences(models[m], "0", all_linear);
+		gradients_agree_with_finite_differences(models[m], "0.3", all_linear);
+		gradients_agree_with_finite_differences(models[m], "0.3", tokens_too);
 	}
 }
 

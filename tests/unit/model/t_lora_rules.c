@@ -131,6 +131,8 @@ static void describe(const struct adapted *a, const char *kind, char *text)
 	while ((t = next_tensor(a, &unit, &i))) {
 		char module[200];
 		const char *added = strstr(t->name, ".lora_A.weight");
+		if (!added)
+			added = strstr(t->name, ".lora_embedding_A");
 
 		assert_true(n < sizeof lines / sizeof *lines);
 		if (added) {
