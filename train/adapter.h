@@ -19,6 +19,9 @@ void zr_adapter_prefix(const struct zr_setup *s, char *out, size_t room);
 /* adapter_copies.c: patterns of names that PEFT gives to copies of other tensors, separated by
  * blanks; and whether all copies in the adapters' file are what they are copies of, which else is
  * an error that names both. prefix: before the names. */
+/* An embedding that an adapter trains as it is, and that is the head: PEFT reads it by the head's
+ * name, too, which is `name` in the file. -1: there is none. */
+int32_t zr_adapter_head(const struct zr_setup *s, char *name, size_t room);
 void zr_adapter_copies(const struct zr_setup *s, char *patterns, size_t room);
 int zr_adapter_compare_copies(const struct zr_setup *s, const char *prefix,
 			      struct zr_tensor_files *model, struct zr_tensor_files *adapter,

@@ -76,6 +76,23 @@ static struct tied find_tied(const struct zr_setup *s)
 	return t;
 }
 
+int32_t zr_adapter_head(const struct zr_setup *s, char *name, size_t room)
+{
+	const struct zr_layout *l = &s->facts.layout;
+	const struct tied t = find_tied(s);
+	char tensor[NAME + 8];
+	if (!*t.head)
+		return -1;
+
+	snprintf(tensor, sizeof tensor, "%s.weight", t.embedding);
+	const int32_t i = tensor_called(l, tensor);
+	if (l->tensor[i].flags & ZR_TENSOR_FROZEN)
+		return -1;
+
+	snprintf(name, room, "base_model.model.%s.weight", t.head);
+	return i;
+}
+
 void zr_adapter_copies(const struct zr_setup *s, char *patterns, size_t room)
 {
 	const struct tied t = find_tied(s);

@@ -11,6 +11,7 @@
 #include "core/base/json.h"
 #include "files/safetensors.h"
 #include "files/pretrained/tensors.h"
+#include "train/adapter.h"
 
 static json_t *metadata(const struct zr_model_decl *d)
 {
@@ -26,10 +27,16 @@ struct saving {
 	const struct zr_layout *layout;
 	int of_adapter; /* what it added, and what it does not freeze, alone */
 	const char *prefix;
+	char head[256]; /* the name of a copy of tensor `copied`, which is the last one */
+	int32_t copied; /* -1: there is none */
+	int copying;
 };
 
 static int is_left_out(const struct saving *v, int64_t tensor)
 {
+	if (v->copying)
+		return tensor != v->copied;
+
 	return v->of_adapter && v->layout->tensor[tensor].flags & ZR_TENSOR_FROZEN;
 }
 
@@ -38,7 +45,7 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 {
 	const struct zr_layout *l = v->layout;
 	const size_t room = strlen(v->prefix) + 256;
-	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 1) * sizeof *t);
+	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 2) * sizeof *t);
 	char *name = malloc(((size_t)l->n_tensors + 1) * room);
 	json_t *meta = metadata(&s->facts.decl);
 	uint64_t at = 0;
@@ -53,6 +60,12 @@ static int create(const struct zr_setup *s, const char *path, struct saving *v,
 		snprintf(called, room, "%s%s", v->prefix, d->name);
 		t[n++] = zr_st_make(called, ZR_F32, d->ndim, d->dims, at);
 		at += t[n - 1].bytes;
+	}
+
+	v->copied = v->of_adapter ? zr_adapter_head(s, v->head, sizeof v->head) : -1;
+	if (t && v->copied >= 0) {
+		const struct zr_tensor *d = l->tensor[v->copied].decl;
+		t[n++] = zr_st_make(v->head, ZR_F32, d->ndim, d->dims, at);
 	}
 
 	int rc;
@@ -76,17 +89,31 @@ static int write_values(void *arg, const struct zr_place *t, int64_t first, int6
 	return 0;
 }
 
+/* All ranks give their values as often as rank 0 writes some. */
+static int give_values(struct zr_session *s, const struct saving *v, struct zr_error *err)
+{
+	char unused[256];
+	int rc = zr_session_masters(s, NULL, NULL, err);
+
+	if (!rc && v->of_adapter && zr_adapter_head(s->setup, unused, sizeof unused) >= 0)
+		rc = zr_session_masters(s, NULL, NULL, err);
+	return rc;
+}
+
 static int save(struct zr_session *s, const char *path, struct saving *v, struct zr_error *err)
 {
 	v->layout = &s->setup->facts.layout;
 	if (s->setup->facts.process.rank)
-		return zr_session_masters(s, NULL, NULL, err);
+		return give_values(s, v, err);
 
 	int rc = create(s->setup, path, v, err);
 	if (rc)
 		return rc;
 
 	rc = zr_session_masters(s, write_values, v, err);
+	v->copying = 1;
+	if (!rc && v->copied >= 0)
+		rc = zr_session_masters(s, write_values, v, err);
 	int end = zr_st_finish(&v->w, !rc, err);
 	if (rc)
 		return rc;
@@ -108,6 +135,22 @@ int zr_weights_save_adapter(struct zr_session *s, const char *path, const char *
 
 #define CHUNK (1 << 20) /* values that are copied at a time */
 
+/* The values of a tensor that is not left out; x: room for CHUNK of them. */
+static int append(struct saving *v, int32_t tensor, zr_values_fn *fn, void *arg, float *x,
+		  struct zr_error *err)
+{
+	const int64_t all = is_left_out(v, tensor) ? 0 : v->layout->tensor[tensor].elements;
+	int rc = 0;
+
+	for (int64_t at = 0, n; !rc && at < all; at += n) {
+		n = all - at < CHUNK ? all - at : CHUNK;
+		rc = fn(arg, tensor, at, n, x, err);
+		zr_st_append(&v->w, x, rc ? 0 : (size_t)n * sizeof *x);
+	}
+
+	return rc;
+}
+
 int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const char *prefix,
 			     zr_values_fn *fn, void *arg, struct zr_error *err)
 {
@@ -120,15 +163,11 @@ int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const c
 	else
 		rc = zr_no_memory(err);
 	if (!rc) {
-		for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
-			const int64_t all = is_left_out(&v, i) ? 0 :
-								 s->facts.layout.tensor[i].elements;
-			for (int64_t at = 0, n; !rc && at < all; at += n) {
-				n = all - at < CHUNK ? all - at : CHUNK;
-				rc = fn(arg, i, at, n, x, err);
-				zr_st_append(&v.w, x, rc ? 0 : (size_t)n * sizeof *x);
-			}
-		}
+		for (int32_t i = 0; !rc && i < s->facts.layout.n_tensors; i++)
+			rc = append(&v, i, fn, arg, x, err);
+		v.copying = 1;
+		if (!rc && v.copied >= 0)
+			rc = append(&v, v.copied, fn, arg, x, err);
 
 		int end = zr_st_finish(&v.w, !rc, err);
 		if (!rc)

@@ -83,6 +83,7 @@ static const char *const read_here[] = { "peft_type",
 					 "r",
 					 "lora_alpha",
 					 "use_rslora",
+					 "ensure_weight_tying",
 					 "target_modules",
 					 "exclude_modules",
 					 "layers_to_transform",
@@ -318,6 +319,7 @@ static int read_numbers(const struct zr_host *h, const char *name, const json_t 
 	o->r = json_integer_value(r);
 	o->alpha = json_number_value(alpha);
 	o->rslora = json_is_true(json_object_get(root, "use_rslora"));
+	o->ensure_weight_tying = json_is_true(json_object_get(root, "ensure_weight_tying"));
 	return ZR_OK;
 }
 
@@ -388,8 +390,14 @@ const char *const *lora_options(struct zr_inst *inst)
 	snprintf(inst->number[0], sizeof *inst->number, "%lld", (long long)o->r);
 
 	snprintf(inst->number[1], sizeof *inst->number, "%.17g", o->alpha);
-	const char *const numbers[] = { "r",      inst->number[0],         "alpha", inst->number[1],
-					"rslora", o->rslora ? "yes" : "no" };
+	const char *const numbers[] = { "r",
+					inst->number[0],
+					"alpha",
+					inst->number[1],
+					"rslora",
+					o->rslora ? "yes" : "no",
+					"ensure_weight_tying",
+					o->ensure_weight_tying ? "yes" : "no" };
 	memcpy(option, numbers, sizeof numbers);
 	option += COUNT(numbers);
 
@@ -518,18 +526,28 @@ static json_t *words(const char *text)
 	return all_or_none(list, failed);
 }
 
+/* Whether a map has its inputs as rows, as those of GPT-2. */
+static int has_inputs_first(const struct zr_inst *inst)
+{
+	for (int32_t i = 0; i < inst->maps; i++)
+		if (inst->map[i].weight->map == ZR_MAP_IN_OUT)
+			return 1;
+
+	return 0;
+}
+
 const char *lora_config(struct zr_inst *inst, const char *base)
 {
-	const int transposed = inst->map[0].weight->map == ZR_MAP_IN_OUT;
-	json_t *o = json_pack("{s:s s:s s:s s:I s:o s:f s:b s:b s:s s:b s:b s:o s:o s:o s:o}",
+	json_t *o = json_pack("{s:s s:s s:s s:I s:o s:f s:b s:b s:b s:s s:b s:b s:o s:o s:o s:o}",
 			      "peft_type", "LORA", "task_type", "CAUSAL_LM",
 			      "base_model_name_or_path", base, "r", (json_int_t)inst->o.r,
 			      "lora_alpha", number(inst->o.alpha), "lora_dropout", inst->o.dropout,
-			      "use_rslora", (int)inst->o.rslora, "fan_in_fan_out", transposed,
-			      "bias", "none", "inference_mode", 1, "init_lora_weights", 1,
-			      "target_modules", targets(inst), "rank_pattern", pattern(inst, 0),
-			      "alpha_pattern", pattern(inst, 1), "modules_to_save",
-			      words(inst->o.modules_to_save));
+			      "use_rslora", (int)inst->o.rslora, "ensure_weight_tying",
+			      (int)inst->o.ensure_weight_tying, "fan_in_fan_out",
+			      has_inputs_first(inst), "bias", "none", "inference_mode", 1,
+			      "init_lora_weights", 1, "target_modules", targets(inst),
+			      "rank_pattern", pattern(inst, 0), "alpha_pattern", pattern(inst, 1),
+			      "modules_to_save", words(inst->o.modules_to_save));
 
 	free(inst->text);
 	if (o)

@@ -46,6 +46,9 @@ static const struct zr_opt options[] = {
 	       "behind a dot."),
 	ZR_OPT(struct lora_opts, alpha_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "The same for alpha."),
+	ZR_OPT(struct lora_opts, ensure_weight_tying, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
+	       "Where the head is the embedding, and modules_to_save has embed_tokens or lm_head: "
+	       "train it for both. PEFT knows no other names, but trains what is tied to them."),
 	ZR_OPT(struct lora_opts, modules_to_save, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Modules that are trained as they are, beside the adapters: those whose names, or "
 	       "whose parents' names, end so, behind a dot or not, as PEFT has it."),
@@ -302,12 +305,14 @@ static int check_tied(const struct zr_inst *inst)
 
 	for (uint32_t u = 0; u < inst->decl.n_units; u++)
 		for (uint32_t i = 0; i < unit_of(inst, u)->n_tensors; i++)
-			if (*kept++ && layers_of(inst, (int32_t)u) != 1)
-				return zr_fail(inst->h, ZR_ENOTSUP,
-					       "modules_to_save: unit %s is "
-					       "tied, %d layers use it: PEFT would train a copy "
-					       "for one of them; leave it frozen, or untie it",
-					       unit_of(inst, u)->name, layers_of(inst, (int32_t)u));
+			if (*kept++ && layers_of(inst, (int32_t)u) != 1 && !inst->tied_saved)
+				return zr_fail(
+					inst->h, ZR_ENOTSUP,
+					"modules_to_save: unit %s is "
+					"tied, %d layers use it: PEFT would train a copy "
+					"for one of them; give ensure_weight_tying = yes "
+					"and the head, which trains both, or leave it frozen",
+					unit_of(inst, u)->name, layers_of(inst, (int32_t)u));
 
 	return ZR_OK;
 }
@@ -438,6 +443,7 @@ static void lora_destroy(struct zr_inst *inst)
 			      inst->use,    inst->beside };
 
 	free(inst->text);
+	h->release(h, inst->saved_list);
 	lora_regex_free(inst->regex);
 	lora_regex_free(inst->excluded);
 	for (size_t i = 0; i < LORA_LISTS; i++)
@@ -464,6 +470,11 @@ static int check_given(const struct zr_host *h, const struct lora_opts *given,
 	if (given->rslora && !file->rslora)
 		return zr_fail(h, ZR_EINVAL,
 			       "rslora = yes: adapter_config.json in path says no; "
+			       "take the option out");
+
+	if (given->ensure_weight_tying && !file->ensure_weight_tying)
+		return zr_fail(h, ZR_EINVAL,
+			       "ensure_weight_tying = yes: adapter_config.json in path says no; "
 			       "take the option out");
 
 	return ZR_OK;

@@ -10,6 +10,9 @@
 #include <zeroth/adapter.h>
 #include <zeroth/model.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "names.h"
 
 #define LORA_TENSORS 2560  /* of a layer, most */
@@ -20,7 +23,7 @@
 struct lora_opts {
 	int64_t r;
 	double alpha, dropout;
-	uint8_t rslora;
+	uint8_t rslora, ensure_weight_tying;
 	const char *path, *targets, *exclude_modules, *layers_to_transform, *layers_pattern,
 		*rank_pattern, *alpha_pattern, *modules_to_save;
 };
@@ -57,14 +60,17 @@ struct zr_inst {
 	struct lora_opts o;        /* as adapter_config.json has them, if there is one */
 	char *of_file[LORA_LISTS]; /* lists from there */
 	char number[2][40];        /* and numbers, as text */
-	const char *option[2 * (3 + LORA_LISTS) + 1]; /* of lora_options */
+	const char *option[2 * (4 + LORA_LISTS) + 1]; /* of lora_options */
 	char *text;                                   /* of lora_config */
 	const struct zr_model_v1 *model;
 	struct zr_inst *base;
 	struct zr_model_decl decl; /* of the model */
 	const char *prefix;        /* of names in the model's files, "": none */
 	const char *ignored;       /* as struct zr_pretrained_v1 has it */
-	char head[LORA_NAME];      /* module of a head that is the embedding; "": there is none */
+	/* modules of a head that is the embedding, and of that; "": the model has no such head */
+	char head[LORA_NAME], embedding[LORA_NAME];
+	char *saved_list; /* modules_to_save as ensure_weight_tying makes it; NULL: as given */
+	int tied_saved;   /* the embedding is trained as it is, and the head with it */
 	struct lora_map *map;
 	int32_t maps;
 	uint8_t *kept;               /* [tensors of decl] trained as they are */
@@ -81,10 +87,44 @@ struct zr_inst {
 	char (*names)[LORA_NAME];
 };
 
-/* targets.c. lora_find_tied: the name of a head that is the embedding, in inst->head. [main]
- * lora_find: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
- * are. kept: [tensors of decl], set to 1 for those. [main] */
+static inline const struct zr_unit *lora_unit(const struct zr_model_decl *d, uint32_t i)
+{
+	return (const void *)((const char *)d->units + (size_t)i * d->unit_stride);
+}
+
+static inline const struct zr_tensor *lora_tensor(const struct zr_model_decl *d,
+						  const struct zr_unit *u, uint32_t i)
+{
+	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
+}
+
+static inline int lora_is_regex(const char *text)
+{
+	return !strncmp(text, LORA_REGEX, strlen(LORA_REGEX));
+}
+
+/* The module of a tensor, with its name in PyTorch. Returns 0 for a tensor without a module. */
+static inline int lora_module_of(const struct zr_inst *inst, const char *tensor,
+				 char module[LORA_NAME])
+{
+	const char *dot = strrchr(tensor, '.');
+	if (!dot)
+		return 0;
+
+	const int has_prefix = !strncmp(tensor, inst->prefix, strlen(inst->prefix));
+	snprintf(module, LORA_NAME, "%s%.*s", has_prefix ? "" : inst->prefix, (int)(dot - tensor),
+		 tensor);
+
+	return 1;
+}
+
+/* tying.c. lora_find_tied: the names of a head that is the embedding. lora_tie: what
+ * ensure_weight_tying makes of the options. [main] */
 void lora_find_tied(struct zr_inst *inst);
+int lora_tie(struct zr_inst *inst);
+
+/* targets.c: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
+ * are. kept: [tensors of decl], set to 1 for those. [main] */
 int lora_find(struct zr_inst *inst, uint8_t *kept);
 
 /* regex.c: a regular expression that is to fit whole names. NULL may be freed. [main] */

@@ -12,37 +12,7 @@
 
 #define WHOLE (2 * LORA_NAME)
 
-/* The module of a tensor, with its name in PyTorch. Returns 0 for a tensor without a module. */
-static int module_of(const struct zr_inst *inst, const char *tensor, char module[LORA_NAME])
-{
-	const char *dot = strrchr(tensor, '.');
-	if (!dot)
-		return 0;
-
-	const int has_prefix = !strncmp(tensor, inst->prefix, strlen(inst->prefix));
-	snprintf(module, LORA_NAME, "%s%.*s", has_prefix ? "" : inst->prefix, (int)(dot - tensor),
-		 tensor);
-
-	return 1;
-}
-
-static const struct zr_unit *unit_at(const struct zr_model_decl *d, uint32_t i)
-{
-	return (const void *)((const char *)d->units + (size_t)i * d->unit_stride);
-}
-
-static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const struct zr_unit *u,
-					 uint32_t i)
-{
-	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
-}
-
 /* ---- rules of one list or expression -------------------------------------------------------- */
-
-static int is_regex(const char *text)
-{
-	return !strncmp(text, LORA_REGEX, strlen(LORA_REGEX));
-}
 
 /* Whether a list of names, or its regular expression, has the module. */
 static int has_module(const struct zr_inst *inst, const char *list, const struct lora_regex *regex,
@@ -155,7 +125,7 @@ static int pattern_fits(struct zr_inst *inst, const char *key, const char *modul
 	struct lora_regex *regex;
 	char whole[WHOLE];
 
-	if (!is_regex(key)) {
+	if (!lora_is_regex(key)) {
 		*fits = lora_key_fits(key, module);
 		return ZR_OK;
 	}
@@ -237,7 +207,7 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 		return zr_fail(inst->h, ZR_ENOTSUP,
 			       "a tensor has a name of over %d letters: %.60s...", LORA_NAME - 16,
 			       t->name);
-	if (!module_of(inst, t->name, module))
+	if (!lora_module_of(inst, t->name, module))
 		return ZR_OK;
 
 	*kept = (uint8_t)any_saved(inst, module, lora_is_kept);
@@ -271,9 +241,9 @@ static int each_module(struct zr_inst *inst, const char *name,
 	char module[LORA_NAME];
 
 	for (uint32_t u = 0; u < d->n_units; u++) {
-		const struct zr_unit *unit = unit_at(d, u);
+		const struct zr_unit *unit = lora_unit(d, u);
 		for (uint32_t i = 0; i < unit->n_tensors; i++)
-			if (module_of(inst, tensor_at(d, unit, i)->name, module) &&
+			if (lora_module_of(inst, lora_tensor(d, unit, i)->name, module) &&
 			    see(name, module))
 				return 1;
 	}
@@ -324,7 +294,7 @@ static int check_pattern(struct zr_inst *inst, const char *key, const char *list
 	while (!*inst->o.path && lora_next_word(&list, word)) {
 		int found = 0, rc = cut_number(inst, key, word, &number);
 		for (int32_t i = 0; i < inst->maps && !found && !rc; i++) {
-			module_of(inst, inst->map[i].weight->name, module);
+			lora_module_of(inst, inst->map[i].weight->name, module);
 			rc = pattern_fits(inst, word, module, &found);
 		}
 
@@ -337,43 +307,6 @@ static int check_pattern(struct zr_inst *inst, const char *key, const char *list
 	}
 
 	return ZR_OK;
-}
-
-static const struct zr_tensor *tensor_called(const struct zr_inst *inst, const char *name)
-{
-	const struct zr_model_decl *d = &inst->decl;
-
-	for (uint32_t u = 0; u < d->n_units; u++) {
-		const struct zr_unit *unit = unit_at(d, u);
-		for (uint32_t i = 0; i < unit->n_tensors; i++)
-			if (!strcmp(tensor_at(d, unit, i)->name, name))
-				return tensor_at(d, unit, i);
-	}
-
-	return NULL;
-}
-
-/* "HEAD=TENSOR" of a model that has no tensor HEAD, but the other one. */
-void lora_find_tied(struct zr_inst *inst)
-{
-	const char *words = inst->ignored;
-	char word[LORA_NAME];
-
-	*inst->head = 0;
-	while (lora_next_word(&words, word)) {
-		char *is = strchr(word, '=');
-		if (!is)
-			continue;
-
-		*is = 0;
-		if (tensor_called(inst, word) || !tensor_called(inst, is + 1))
-			continue;
-
-		char *end = strrchr(word, '.');
-		if (end)
-			*end = 0;
-		strcpy(inst->head, word);
-	}
 }
 
 /* A head that is the embedding and a target: PEFT adapts the head then, and not the embedding. */
@@ -400,18 +333,18 @@ static int check_layers(const struct zr_inst *inst)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "layers_pattern: says nothing without "
 			       "layers_to_transform: give both, or none");
-	if (*o->layers_to_transform && (is_regex(o->targets) || !strcmp(o->targets, LORA_ALL)))
+	if (*o->layers_to_transform && (lora_is_regex(o->targets) || !strcmp(o->targets, LORA_ALL)))
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "layers_to_transform: goes with a list of "
 			       "names in targets, not with %s: say the layers there",
-			       is_regex(o->targets) ? "a regular expression" : LORA_ALL);
+			       lora_is_regex(o->targets) ? "a regular expression" : LORA_ALL);
 
 	return ZR_OK;
 }
 
 static int compile(struct zr_inst *inst, const char *text, struct lora_regex **regex)
 {
-	if (!is_regex(text))
+	if (!lora_is_regex(text))
 		return ZR_OK;
 
 	return lora_regex_new(inst->h, text + strlen(LORA_REGEX), regex);
@@ -432,6 +365,10 @@ static int prepare(struct zr_inst *inst)
 		return zr_fail(inst->h, ZR_ENOTSUP,
 			       "the model does not say which of its tensors "
 			       "are linear maps: it is built for an older zeroth");
+
+	rc = lora_tie(inst);
+	if (rc)
+		return rc;
 
 	warn_of_targets(inst);
 	return check_saved(inst);
@@ -457,10 +394,10 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 
 	int rc = prepare(inst);
 	for (uint32_t u = 0; u < d->n_units && !rc; u++) {
-		const struct zr_unit *unit = unit_at(d, u);
+		const struct zr_unit *unit = lora_unit(d, u);
 		for (uint32_t i = 0; i < unit->n_tensors && !rc; i++, tensor++) {
 			inst->map[inst->maps].tensor = tensor; /* if it gets an adapter */
-			rc = look_at(inst, tensor_at(d, unit, i), (int32_t)u, kept++);
+			rc = look_at(inst, lora_tensor(d, unit, i), (int32_t)u, kept++);
 		}
 	}
 

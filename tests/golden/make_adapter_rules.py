@@ -77,6 +77,17 @@ CASES = [
 	("llama", dict(target_modules=["embed_tokens", "q_proj"], exclude_modules=["embed_tokens"])),
 	("llama", dict(target_modules=["embed_tokens", "q_proj"], modules_to_save=["embed_tokens"])),
 	("gpt2", dict(target_modules=["wte", "c_attn"], alpha_pattern={"w.e": 3})),
+	# an embedding that is the head
+	("gpt2", dict(target_modules=["c_attn"], modules_to_save=["lm_head"],
+		      ensure_weight_tying=True)),
+	("gpt2", dict(target_modules=["c_attn"], modules_to_save=["ln_f", "lm_head"],
+		      ensure_weight_tying=True)),
+	("gpt2", dict(target_modules="all-linear", modules_to_save=["transformer.wte", "lm_head"],
+		      ensure_weight_tying=True)),
+	("gpt2", dict(target_modules=["c_attn"], ensure_weight_tying=True)),
+	("llama", dict(target_modules=["embed_tokens"], ensure_weight_tying=True)),
+	("llama", dict(target_modules=["q_proj"], modules_to_save=["lm_head"],
+		       ensure_weight_tying=True)),
 	# expressions are Python's, of Unicode
 	("llama", dict(target_modules="[^\u00e9]*\\.q_proj")),
 	("llama", dict(target_modules="(\u00e9|mode)\\w\\..*[\u00e0-\u00ffq]_proj")),

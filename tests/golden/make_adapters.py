@@ -11,7 +11,7 @@
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote gpt2, llama and qwen2; PEFT
 # 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts; PEFT 0.21,
 # transformers 4.57 and PyTorch 2.4 those of PLAIN, which have no nf4.txt; PEFT 0.21.2, transformers
-# 5.24 and PyTorch 2.15 those that end with -tokens.
+# 5.24 and PyTorch 2.15 those that end with -tokens and -saved.
 import os
 import shutil
 import sys
@@ -57,8 +57,11 @@ CASES = {
 	"gpt2-tokens": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["wte", "c_attn"],
 				     fan_in_fan_out=True)),
 	"gemma2-tokens": ("gemma2", dict(r=2, lora_alpha=3, target_modules=r"model\.embed_tokens")),
+	# an embedding that is the head; PEFT writes it twice
+	"qwen2-saved": ("qwen2", dict(r=2, lora_alpha=3, target_modules=["q_proj"],
+				      modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
 }
-PLAIN = ("gpt2-names", "gpt2-untied", "llama-tokens", "gpt2-tokens", "gemma2-tokens")
+PLAIN = ("gpt2-names", "gpt2-untied", "llama-tokens", "gpt2-tokens", "gemma2-tokens", "qwen2-saved")
 TIED = "gpt2-tokens", "gemma2-tokens"  # PEFT's merge would change the head, too
 
 
@@ -104,7 +107,7 @@ def make(root, name):
 	os.remove(os.path.join(where, "README.md"))
 	train(model, os.path.join(where, "losses.txt"))
 	after = get_peft_model_state_dict(model).items()
-	save_file({k: v.float().contiguous() for k, v in after if ".base_layer." not in k},
+	save_file({k: v.float().clone() for k, v in after if ".base_layer." not in k},
 		  os.path.join(where, "after.safetensors"))
 	if name in PLAIN:
 		return

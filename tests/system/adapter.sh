@@ -34,8 +34,8 @@ if not worst <= 5e-5:
     print(worst)
 END
 # base_of NAME: the model of adapters
-base_of() { case $1 in *-names | *-tokens) echo "$golden/pretrained/${1%-*}" ;; *) echo "$golden/pretrained/$1" ;; esac; }
-for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe {llama,gpt2,gemma2}-tokens; do
+base_of() { case $1 in *-names | *-tokens | *-saved) echo "$golden/pretrained/${1%-*}" ;; *) echo "$golden/pretrained/$1" ;; esac; }
+for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe {llama,gpt2,gemma2}-tokens qwen2-saved; do
 	trained peft.ini -o model.path="$(base_of $model)" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
@@ -67,7 +67,7 @@ header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
 		grep -oE '"base[^]]*\]' | sort
 }
-for model in gpt2 gpt2-names gpt2-untied llama mixtral {llama,gpt2}-tokens qwen2; do
+for model in gpt2 gpt2-names gpt2-untied llama mixtral {llama,gpt2}-tokens qwen2{-saved,}; do
 	adapters=$golden/adapters/$model
 	base=$(base_of $model)
 	trained peft.ini -o model.path="$base" -o adapter.path="$adapters" > digest
@@ -101,7 +101,7 @@ is 'config show shows what the file says' \
 		sed -n 's/ *;.*//; /^r = /,/^modules_to_save/p' | tr '\n' '|')" \
 	"r = 3|alpha = 6|rslora = yes|dropout = 0|targets = down_proj q_proj v_proj|\
 exclude_modules =|layers_to_transform =|layers_pattern =|\
-rank_pattern = v_proj:2|alpha_pattern = 1.mlp.down_proj:5|modules_to_save = lm_head|"
+rank_pattern = v_proj:2|alpha_pattern = 1.mlp.down_proj:5|ensure_weight_tying = no|modules_to_save = lm_head|"
 like 'the configuration names the base and the modules' \
 	"$(tr -d ' \n' < left/adapter_config.json)" \
 	'"base_model_name_or_path":"/[^"]*/qwen2",.*"r":1,.*"target_modules":\["q_proj","k_proj"'
@@ -158,6 +158,7 @@ for model in gpt2 llama; do
 	printf '[train]\ntrain_batch_size = 12\n[adapter]\nplugin = lora\nr = 3\n' >> $model.ini
 	printf 'alpha = 5\ndropout = 0.1\n' >> $model.ini
 done
+sed 's/^plugin = lora/&\nmodules_to_save = lm_head\nensure_weight_tying = yes/' gpt2.ini > tied.ini
 echo 'targets = c_attn c_proj c_fc wte' >> gpt2.ini
 echo 'targets = *_proj embed_tokens' >> llama.ini
 use_disk
@@ -179,6 +180,10 @@ for model in gpt2 llama; do
 		[ -n "$ZR_SANITIZE" ] && [ $model$type != llamabf16 ] || ways
 	done
 done
+one_in 2 && is 'I1 an embedding that is the head, trained' \
+	"$(trained tied.ini -o data.path=text -n 3 -o zero.plugin=stage3 -o train.steps=3)" \
+	"$(trained tied.ini -o data.path=text -o train.steps=3)"
+trained gpt2.ini -o data.path=text > digest
 one_in 2 && is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" \
 	"$("$ZEROTH" sample -n 30 --no-cache run)"
 one_in 2 && is 'I1 updates in the backward' \
@@ -283,6 +288,13 @@ refused 'a pattern of what gets no adapter' \
 	-o adapter.rank_pattern='c_attn:4 c_fc:2' -o adapter.targets=c_attn
 refused 'a tied embedding' 'modules_to_save: unit wte is tied, 2 layers use it' \
 	-o adapter.modules_to_save=wte
+refused 'both, called otherwise than PEFT knows' 'modules_to_save: unit wte is tied, 2 layers use it' \
+	-o adapter.modules_to_save=wte -o adapter.ensure_weight_tying=yes
+refused 'adapters for both' 'ensure_weight_tying: a head has no adapter here, and lm_head would need' \
+	-o adapter.targets='c_attn lm_head' -o adapter.ensure_weight_tying=yes
+refused 'both, where the file says otherwise' \
+	'ensure_weight_tying = yes: adapter_config.json in path says no' \
+	-o adapter.path="$golden/adapters/gpt2" -o adapter.ensure_weight_tying=yes
 refused 'a head that is the embedding' 'modules_to_save: the model has no module whose name ends with lm_head' \
 	-o adapter.modules_to_save=lm_head
 refused 'weights in 16 bits' 'adapters are merged by .zeroth checkpoint export --merge.' -o zero.plugin=stage3 \

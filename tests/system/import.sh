@@ -406,6 +406,10 @@ if [ -e axolotl.made ]; then
 	of 'all linear maps, and some by name' \
 		'adapter: lora\nlora_target_linear: true\nlora_target_modules: [q_proj, gate_proj]\n' \
 		'targets = all-linear'
+	of 'layers of adapters' \
+		"adapter: lora\nlora_target_modules: [q_proj]\npeft_layers_to_transform: [0, 2]
+peft_layers_pattern: [h, layers]\npeft_ensure_weight_tying: true\n" \
+		'layers_to_transform = 0 2' 'layers_pattern = h layers' 'ensure_weight_tying = yes'
 	of 'outputs in host memory' 'gradient_checkpointing: true\nactivation_offloading: true\n' \
 		'plugin = recompute' 'outputs = offload'
 	of 'a number with underscores' 'sequence_len: 500_000\n' 'sequence_length = 500000'
