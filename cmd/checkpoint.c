@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint.c - zeroth checkpoint ls|verify|export|prune.
+ * checkpoint.c - zeroth checkpoint ls|verify|export|import|prune.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/checkpoint_import.h"
 #include "cmd/cmd.h"
 #include "files/checkpoint/dir.h"
 #include "files/gguf/gguf.h"
@@ -22,7 +23,7 @@ struct args {
 	struct zr_export_from from;
 	const char *option[ZR_EXPORT_OPTIONS];
 	int64_t keep;
-	int best;
+	int best, weights;
 	struct zr_export_how how;
 };
 
@@ -45,9 +46,9 @@ static const struct zr_cmd_option options[] = {
 	  .kind = ZR_CMD_TEXT, .at = AT(from.adapter), .verbs = "export" },
 	{ 'o', "option", "section.key=value",
 	  "with --adapter: an option that it was trained with, such as model.store=nf4; it is "
-	  "merged into the weights as they are stored so",
+	  "merged into the weights as they are stored so; of import: sets an option over CONF",
 	  .kind = ZR_CMD_LIST, .at = AT(option), .most = ZR_EXPORT_OPTIONS,
-	  .count = AT(from.options), .verbs = "export", .place = ZR_CMD_WITHIN },
+	  .count = AT(from.options), .verbs = "export import", .place = ZR_CMD_WITHIN },
 	{ 0, "gguf", "f16|bf16|q8_0",
 	  "writes OUT as one file that llama.cpp reads, with its matrices in that type and the "
 	  "tokenizer in it: of Llama, Mistral, Qwen2, Qwen3, Gemma 2, Gemma 3 and Phi-3",
@@ -56,6 +57,9 @@ static const struct zr_cmd_option options[] = {
 	  "with --gguf: the directory with the files of the tokenizer; default: the one that the "
 	  "model began with",
 	  .kind = ZR_CMD_TEXT, .at = AT(how.tokenizer), .verbs = "export" },
+	{ 0, "weights", NULL,
+	  "imports the weights alone: a training begins with them, without moments, at step 0",
+	  .kind = ZR_CMD_FLAG, .at = AT(weights), .verbs = "import" },
 	{ 0, "keep", "N", "checkpoints that stay, 1 or more", .kind = ZR_CMD_WHOLE, .at = AT(keep),
 	  .least = 1, .counts = "a number of checkpoints", .verbs = "prune",
 	  .place = ZR_CMD_REQUIRED },
@@ -67,6 +71,7 @@ const struct zr_cmd_usage zr_checkpoint_usage = {
 	.form = { { "ls", "DIR", NULL },
 		  { "verify", "DIR", NULL },
 		  { "export", "DIR|MODEL OUT", NULL },
+		  { "import", "FROM CONF", NULL },
 		  { "prune", "DIR", NULL } },
 	.about = "DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
 		 "\n"
@@ -85,6 +90,12 @@ const struct zr_cmd_usage zr_checkpoint_usage = {
 		 "          run with adapters: these, with adapter_model.safetensors and "
 		 "adapter_config.json\n"
 		 "          with --gguf: as file OUT, for llama.cpp\n"
+		 "  import  makes a checkpoint of FROM, which another program wrote, for the "
+		 "training that\n"
+		 "          CONF says; `zeroth train CONF --resume auto` then goes on from there. "
+		 "FROM is a\n"
+		 "          checkpoint of Hugging Face's Trainer, or of DeepSpeed: ZeRO 1 to 3, "
+		 "universal\n"
 		 "  prune   removes all whole checkpoints but the newest N and the best one, and "
 		 "what "
 		 "was\n"
@@ -330,6 +341,18 @@ static int prune(const struct args *a, struct zr_error *err)
 	return rc;
 }
 
+/* ---- import ---- */
+
+static int import(const struct args *a, struct zr_error *err)
+{
+	const struct zr_checkpoint_import from = { .from = a->dir,
+						   .conf = a->out,
+						   .option = a->option,
+						   .options = a->from.options,
+						   .weights = a->weights };
+	return zr_checkpoint_import(&from, err);
+}
+
 /* ---- the command line ---- */
 
 /* NULL: the default */
@@ -356,8 +379,10 @@ static int32_t gguf_of(const char *name)
 }
 
 /* -1 to continue, else the exit code. */
-static int check(const struct args *a)
+static int check(const struct args *a, const char *verb)
 {
+	if (!strcmp(verb, "import"))
+		return -1;
 	if (a->gguf && a->dtype)
 		return zr_cmd_wrong(&zr_checkpoint_usage,
 				    "--gguf says the type itself: without --dtype");
@@ -381,9 +406,11 @@ int zr_cmd_checkpoint(int argc, char **argv)
 	static const struct {
 		const char *verb;
 		int (*run)(const struct args *a, struct zr_error *err);
-	} verbs[] = {
-		{ "ls", list }, { "verify", verify }, { "export", export }, { "prune", prune }
-	};
+	} verbs[] = { { "ls", list },
+		      { "verify", verify },
+		      { "export", export },
+		      { "import", import },
+		      { "prune", prune } };
 	struct args a = { .how.shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_cmd_operands operands;
 	struct zr_error err = { 0 };
@@ -394,7 +421,7 @@ int zr_cmd_checkpoint(int argc, char **argv)
 
 	rc = zr_cmd_parse(argc - 1, argv + 1, &zr_checkpoint_usage, form, &a, &operands);
 	if (rc < 0)
-		rc = check(&a);
+		rc = check(&a, form->verb);
 	if (rc >= 0)
 		return rc;
 

@@ -20,7 +20,7 @@ const struct zr_command zr_commands[] = {
 	  &zr_config_usage },
 	{ "data", "show what a training will learn from", zr_cmd_data, &zr_data_usage },
 	{ "plugin", "list plugins, or show the options of one", zr_cmd_plugin, &zr_plugin_usage },
-	{ "checkpoint", "list, verify, export or prune checkpoints", zr_cmd_checkpoint,
+	{ "checkpoint", "list, verify, export, import or prune checkpoints", zr_cmd_checkpoint,
 	  &zr_checkpoint_usage },
 	{ "doctor", "show what this machine lacks for training, and what mends it", zr_cmd_doctor,
 	  &zr_doctor_usage },

@@ -11,15 +11,16 @@ cmd_libcmd_la_SOURCES = \
 	cmd/data.c cmd/eval.c \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/train.h cmd/train_options.def cmd/launch.c cmd/sample.c \
+	cmd/checkpoint.c cmd/checkpoint_import.c cmd/checkpoint_import.h cmd/train.c cmd/train.h cmd/train_options.def cmd/launch.c cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c
 
-cmd_libcmd_la_LIBADD = cmd/import/libimport.la
+cmd_libcmd_la_LIBADD = cmd/import/libimport.la cmd/others/libothers.la
 
 include cmd/plan/local.mk
 include cmd/sample/local.mk
 include cmd/import/local.mk
+include cmd/others/local.mk
 include cmd/measure/local.mk
 include cmd/new/local.mk
 include cmd/check/local.mk

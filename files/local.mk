@@ -18,3 +18,4 @@ include files/gguf/local.mk
 include files/pretrained/local.mk
 include files/tokenizer/local.mk
 include files/tokens/local.mk
+include files/torch/local.mk

@@ -6,7 +6,7 @@
 fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_import %D%/fuzz_index \
 	%D%/fuzz_ini %D%/fuzz_jinja %D%/fuzz_launch \
 	%D%/fuzz_manifest %D%/fuzz_meeting %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_tcp %D%/fuzz_template \
-	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
+	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens %D%/fuzz_torch
 check_PROGRAMS += $(fuzz_programs)
 EXTRA_DIST += %D%/slice.sh %D%/campaign %D%/corpus %D%/json.dict %D%/ini.dict
 noinst_LTLIBRARIES += %D%/libfuzz.la
@@ -116,6 +116,11 @@ fuzz_tcp_moves = plugins/comm/tcp/connect.c plugins/comm/tcp/fetch.c plugins/com
 %C%_fuzz_tokens_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_tokens_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_tokens_LDADD = tests/lib/libtesthost.la $(fuzz_libs)
+
+%C%_fuzz_torch_SOURCES = %D%/fuzz_torch.c
+%C%_fuzz_torch_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_torch_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_torch_LDADD = $(fuzz_libs)
 
 fuzz-programs: all-local $(fuzz_programs)
 fuzz:

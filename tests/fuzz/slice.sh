@@ -36,4 +36,5 @@ slice template 1000
 slice text 1000
 slice tokenizer 300
 slice tokens 500
+slice torch 1500
 done_testing

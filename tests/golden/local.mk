@@ -23,6 +23,7 @@ EXTRA_DIST += %D%/make_experts.py %D%/experts.txt
 EXTRA_DIST += %D%/make_events.py %D%/events.bin
 EXTRA_DIST += %D%/make_wandb.py %D%/offline.wandb
 EXTRA_DIST += %D%/import
+EXTRA_DIST += %D%/make_checkpoints.py %D%/checkpoints
 EXTRA_DIST += %D%/abi %D%/layout.txt %D%/make_layout.py
 EXTRA_DIST += %D%/make_transformers_schedules.py %D%/transformers_schedules.txt
 EXTRA_DIST += %D%/make_mixes.py %D%/mixes.txt

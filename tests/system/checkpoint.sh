@@ -321,8 +321,8 @@ out=$("$ZEROTH" checkpoint prune --keep 1 bad)
 is "prune keeps the newest whole ones" "$out $(ls bad/checkpoints | tr '\n' ' ')" \
 	"removed     2 checkpoints and 1 unfinished in bad/checkpoints latest step-00000005 "
 like "prune --keep 0" "$("$ZEROTH" checkpoint prune --keep 0 bad 2>&1)" '^zeroth checkpoint: --keep 0: expected a number of checkpoints, 1 or more$'
-like "no action" "$("$ZEROTH" checkpoint 2>&1)" '^zeroth checkpoint: expected ls, verify, export or prune$'
-like "an unknown one" "$("$ZEROTH" checkpoint rm one 2>&1)" '^zeroth checkpoint: expected ls, verify, export or prune, found rm$'
+like "no action" "$("$ZEROTH" checkpoint 2>&1)" '^zeroth checkpoint: expected ls, verify, export, import or prune$'
+like "an unknown one" "$("$ZEROTH" checkpoint rm one 2>&1)" '^zeroth checkpoint: expected ls, verify, export, import or prune, found rm$'
 is "help" "$("$ZEROTH" checkpoint --help | head -n 1)" "usage: zeroth checkpoint ls DIR"
 
 # ---- weights in 16 bits ----

@@ -38,7 +38,7 @@ is 'what an option means' "$(zeroth completion words train --min)" \
 	"$(printf -- '--min-ranks\tstarts fewer ranks each time, as the batch allows, but at least N')"
 is 'options that the help describes together' "$(zeroth completion words plan --ho)" \
 	"$(printf -- '--host\twith --fit: searches for a machine with this much for all ranks')"
-for command in 'config check' 'data show' 'plugin check info list new' 'checkpoint export ls prune verify'; do
+for command in 'config check' 'data show' 'plugin check info list new' 'checkpoint export import ls prune verify'; do
 	like "verbs of ${command%% *}" " $(words ${command%% *} '')" " ${command#* }"
 done
 is 'subjects of bench, and configurations' "$(words bench '')" 'adam bin/ c.ini comm gemm io ops other/ runs/ step '

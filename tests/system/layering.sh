@@ -36,10 +36,10 @@ only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h
 	'"core/((config|plugin|model|memory|program|lower|exec|update|base|pretrained)/)?[a-z0-9_]+\.(h|def)"'
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|exec|base|pretrained)/)?[a-z0-9_]+\.h"' \
-	'"files/((chat|chat/jinja|checkpoint|direct|gguf|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
+	'"files/((chat|chat/jinja|checkpoint|direct|gguf|pretrained|tokenizer|tokens|torch)/)?[a-z0-9_]+\.h"'
 below_cmd=("$libc" '<zeroth/[a-z]+\.h>'
 	'"core/((config|plugin|model|memory|program|lower|exec|base|pretrained)/)?[a-z0-9_]+\.h"'
-	'"files/((chat|checkpoint|direct|gguf|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
+	'"files/((chat|checkpoint|direct|gguf|pretrained|tokenizer|tokens|torch)/)?[a-z0-9_]+\.h"'
 	'"train/([a-z]+/)?[a-z0-9_]+\.h"')
 only 'train includes train, files, core and the public headers' train "${below_cmd[@]}" '<ops\.def>'
 only 'cmd includes cmd, train, files, core and the public headers' cmd "${below_cmd[@]}" \

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Model directories of Hugging Face.
-pretrained_tests = %D%/t_pretrained %D%/t_configs %D%/t_gguf %D%/t_qk_clip
+pretrained_tests = %D%/t_pretrained %D%/t_configs %D%/t_gguf %D%/t_others %D%/t_qk_clip
 check_PROGRAMS += $(pretrained_tests)
 TESTS += $(pretrained_tests)
+
+%C%_t_others_SOURCES = %D%/t_others.c
+%C%_t_others_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_others_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_others_LDADD = cmd/others/libothers.la train/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 
 %C%_t_pretrained_SOURCES = %D%/t_pretrained.c
 %C%_t_pretrained_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

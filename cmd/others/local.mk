@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmd/others: checkpoints of other programs.
+noinst_LTLIBRARIES += %D%/libothers.la
+%C%_libothers_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_libothers_la_SOURCES = \
+	%D%/check.c %D%/deepspeed.c %D%/open.c %D%/order.c %D%/order.h %D%/others.c %D%/others.h \
+	%D%/take.c %D%/trainer.c %D%/universal.c %D%/zero.c

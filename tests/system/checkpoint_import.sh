@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checkpoints of other programs (golden/make_checkpoints.py), as those libraries wrote them: a training goes on from each as
+# theirs did, the next ten losses within 1e-5; what is not read exactly is refused by name, and what is damaged leaves nothing.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+memory_scratch
+cd "$scratch" || exit 99
+golden=$ZR_SRCDIR/tests/golden/checkpoints
+
+# conf FILE MODEL PLAIN [SEQUENCES]: what all of these trainings have in common
+conf() {
+	cat > "$1" <<-END
+	[model]
+	path = $2
+	[data]
+	plugin = tokens
+	path = $golden/tokens.bin
+	format = uint16
+	order = sequential
+	[train]
+	sequence_length = 12
+	steps = 14
+	train_batch_size = ${4:-2}
+	micro_batch_size = 1
+	eval_every = 0
+	gradient_clipping = 1.0
+	[optimizer]
+	plugin = adamw
+	lr = 1e-2
+	weight_decay = 0.1
+	[optimizer.plain]
+	match = $3
+	weight_decay = 0
+	[scheduler]
+	plugin = cosine
+	warmup_num_steps = 3
+	[precision]
+	plugin = fp32
+	END
+}
+
+# near RUN FILE: whether the last losses of a run are those of the file
+near() {
+	paste -d' ' <(grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tail -n "$(wc -l < "$2")") "$2" |
+		awk 'NF < 2 { bad = 1 } { d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5)) { print $1, $2; bad = 1 } n++ }
+			END { exit bad || n != 10 }'
+}
+
+# goes_on NAME GOLDEN CONF [OPTION...]
+goes_on() {
+	local name=$1 from=$2 conf=$3 run=run-${1// /-}
+	shift 3
+	ok "$name: imported" "$ZEROTH" checkpoint import "$from" "$conf" -o run.dir="$run" "$@"
+	ok "$name: whole" "$ZEROTH" checkpoint verify "$run"
+	"$ZEROTH" train "$conf" -o run.dir="$run" "$@" --resume auto > "$run.out" 2> "$run.err" || fail "$name: trains" "$(cat "$run.err")"
+	ok "$name: the next ten losses are theirs" near "$run" "${from%/global_step*}/losses.txt"
+}
+
+# refused NAME PATTERN OPERAND...: and nothing is left
+refused() {
+	local name=$1 pattern=$2
+	shift 2
+	err=$("$ZEROTH" checkpoint import "$@" -o run.dir=none 2>&1)
+	is "$name: exit 2" "$?" 2
+	like "$name: says why" "$err" "$pattern"
+	[ ! -e none ] || fail "$name: leaves something"
+}
+
+# ---- transformers' Trainer ----
+conf llama.ini "$golden/trainer-llama" "*.bias *norm.weight"
+goes_on "trainer llama" "$golden/trainer-llama" llama.ini
+"$ZEROTH" checkpoint import "$golden/trainer-llama" llama.ini -o run.dir=two > /dev/null 2>&1
+"$ZEROTH" train -n 2 llama.ini -o run.dir=two -o zero.plugin=stage3 --resume auto > two.out 2> two.err
+is "trainer: on two ranks that split everything, the same bits" "$(tail -n 1 two.out)" "$(tail -n 1 run-trainer-llama.out)"
+conf gpt2.ini "$golden/trainer-gpt2" "*.bias *ln_*"
+gpt2=(-o scheduler.plugin=linear -o optimizer.betas=0.9,0.95)
+goes_on "trainer gpt2" "$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}"
+
+refused "another decay" 'weight_decay = 0\.1, and \[optimizer\] has 0\.2: .*optimizer\.weight_decay' \
+	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o optimizer.weight_decay=0.2
+refused "other betas" 'betas = 0\.95, and \[optimizer\] has 0\.999' "$golden/trainer-gpt2" gpt2.ini -o scheduler.plugin=linear
+refused "another schedule" 'learning rate 0\.0090.* and \[scheduler\] cosine gives' \
+	"$golden/trainer-gpt2" gpt2.ini -o optimizer.betas=0.9,0.95
+refused "another optimizer" 'exp_avg_sq, which \[optimizer\] lion does not keep' \
+	"$golden/trainer-gpt2" gpt2.ini -o scheduler.plugin=linear -o optimizer.plugin=lion
+refused "another decay's form" 'was trained with AdamW, and \[optimizer\] has plugin = adam' \
+	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o optimizer.plugin=adam
+refused "another type of moments" 'import with -o optimizer\.states=fp32' \
+	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o optimizer.states=bf16
+refused "a loss scale that is not there" 'has no loss scale' \
+	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o precision.plugin=fp16
+refused "more steps than the run has" 'at step 4, and \[train\] steps = 3' \
+	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o train.steps=3
+refused "no checkpoint" 'no checkpoint that is known' "$golden" gpt2.ini
+refused "what is not there" 'no checkpoint that is known' nowhere gpt2.ini
+
+# ---- DeepSpeed ----
+conf ds.ini "$golden/zero1-1" "*.bias *norm.weight" 4
+zero=(-o scheduler.plugin=warmup_decay_lr -o scheduler.warmup_type=linear)
+for stage in 1 2 3; do
+	for ranks in 1 2 4; do
+		goes_on "zero$stage $ranks" "$golden/zero$stage-$ranks" ds.ini "${zero[@]}"
+	done
+done
+goes_on "universal" "$golden/universal" ds.ini "${zero[@]}"
+is "universal: the bits of the files that it was made of" "$(tail -n 1 run-universal.out)" "$(tail -n 1 run-zero1-2.out)"
+goes_on "zero3 4 by its directory" "$golden/zero3-4/global_step4" ds.ini "${zero[@]}"
+refused "another schedule than DeepSpeed's" 'learning rate 0\.01, and \[scheduler\] cosine gives' "$golden/zero2-2" ds.ini
+
+# ---- damage ----
+fresh() { rm -rf bad; cp -r "$golden/trainer-gpt2" bad; chmod -R u+w bad; }
+fresh
+LC_ALL=C sed -z 's/collections\nOrderedDict/subprocess_\ncheck_outpu/' "$golden/trainer-gpt2/optimizer.pt" > bad/optimizer.pt
+refused "a pickle that would run something" 'would run subprocess_\.check_outpu, .*nothing of it is read' bad gpt2.ini "${gpt2[@]}"
+fresh
+head -c 5000 "$golden/trainer-gpt2/optimizer.pt" > bad/optimizer.pt
+refused "a file that was cut off" 'bad/optimizer\.pt: not a file of torch\.save: it has no end record' bad gpt2.ini "${gpt2[@]}"
+fresh
+rm bad/optimizer.pt
+refused "no optimizer" 'no optimizer\.pt .*--weights' bad gpt2.ini "${gpt2[@]}"
+ok "--weights: the weights alone" "$ZEROTH" checkpoint import --weights bad gpt2.ini "${gpt2[@]}" -o run.dir=weights
+ok "--weights: a training begins with them" "$ZEROTH" train gpt2.ini "${gpt2[@]}" -o run.dir=weights --resume auto
+"$ZEROTH" train gpt2.ini "${gpt2[@]}" -o run.dir=plain > plain.out 2> plain.err
+is "--weights: as from [model] path" "$(tail -n 1 weights/metrics.jsonl | grep -o '"loss":[^,]*')" \
+	"$(tail -n 1 plain/metrics.jsonl | grep -o '"loss":[^,]*')"
+fresh
+sed -i 's/"global_step": 4/"global_step": "4"/' bad/trainer_state.json
+refused "a step that is none" 'global_step is no number of steps' bad gpt2.ini "${gpt2[@]}"
+rm -rf bad
+cp -r "$golden/zero3-4" bad
+chmod -R u+w bad
+mv bad/global_step4/zero_pp_rank_3_mp_rank_00_optim_states.pt .
+refused "a rank's file is missing" 'zero_pp_rank_3_mp_rank_00_optim_states\.pt: ' bad ds.ini "${zero[@]}"
+cp "$golden/zero3-2/global_step4/zero_pp_rank_1_mp_rank_00_optim_states.pt" bad/global_step4/zero_pp_rank_3_mp_rank_00_optim_states.pt
+refused "a rank's file is of another training" 'not split over 4 ranks' bad ds.ini "${zero[@]}"
+echo ../nowhere > bad/latest
+refused "latest names what is elsewhere" 'latest: names no directory beside it' bad ds.ini "${zero[@]}"
+done_testing
