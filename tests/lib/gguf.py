@@ -6,6 +6,7 @@
 # gguf.py dump FILE [tensors]: what a GGUF file says, a line for each key and each tensor, in the order of their names. Long lists
 #   and the bytes of tensors are digests; keys of `general` that say how somebody called the model are left out; a vector is
 #   its numbers, to six digits, where `exp` and `pow` are in it. tensors: these alone.
+# gguf.py name FILE: the name that the model has in it.
 # Needs nothing but Python: the reader is independent of what wrote the file.
 import hashlib
 import json
@@ -177,15 +178,19 @@ def key_line(key, kind, value):
     return "%s %s %s" % (key, kind, text)
 
 
-def dump(path, only_tensors):
-    r = Reader(path)
+def read_keys(r):
+    """The numbers of version and tensors, and the keys."""
     assert r.data[:4] == b"GGUF", "no GGUF"
     r.at = 4
     version, tensors, keys = r.take("<I"), r.take("<Q"), r.take("<Q")
+    return version, tensors, [(r.text(), *r.value(r.take("<I"))) for _ in range(keys)]
+
+
+def dump(path, only_tensors):
+    r = Reader(path)
+    version, tensors, keys = read_keys(r)
     lines, places, end = [], [], 0
-    for _ in range(keys):
-        key = r.text()
-        kind, value = r.value(r.take("<I"))
+    for key, kind, value in keys:
         if not key.startswith("general.") or key in ("general.architecture", "general.type", "general.file_type",
                                                      "general.quantization_version"):
             lines.append(key_line(key, kind, value))
@@ -217,5 +222,7 @@ def dump(path, only_tensors):
 if __name__ == "__main__":
     if sys.argv[1] == "model":
         write_model(*sys.argv[2:5])
+    elif sys.argv[1] == "name":
+        print(*[value for key, _, value in read_keys(Reader(sys.argv[2]))[2] if key == "general.name"])
     else:
         print("\n".join(dump(sys.argv[2], len(sys.argv) > 3)))

@@ -65,6 +65,14 @@ like 'a window that llama.cpp does not have is said' "$("$ZEROTH" checkpoint exp
 	'^zeroth: warning: export: the model attends to 48 tokens; llama\.cpp has no window for MistralForCausalLM'
 like 'a file is said' "$(cat said.gguf > /dev/null; "$ZEROTH" checkpoint export run.llama said2.gguf --gguf f16)" \
 	'^exported    step 1 of run\.llama/model\.safetensors to said2\.gguf$'
+named() { python3 "$root/tests/lib/gguf.py" name "$1"; }
+is 'the name is that of the file' "$(named qwen2.bf16.gguf)" qwen2.bf16
+is 'llama.cpp looks for tokens in what is called Phi-3: one without them has no name' "$(named phi3.bf16.gguf)" ''
+cp -r phi3 ends
+sed -i 's/<|user|>/<|endoftext|>/' ends/tokenizer_config.json
+train run.ends -o model.path=ends
+export_as f16 run.ends my-PHI-3.gguf
+is 'one with them has it' "$(named my-PHI-3.gguf)" my-PHI-3
 train kept -o model.path=qwen2 -o checkpoint.every=1
 export_as bf16 kept/checkpoints/step-00000001 kept.gguf
 is 'a checkpoint gives the same bytes as the end' "$(dump kept.gguf)" "$(dump qwen2.bf16.gguf)"

@@ -151,8 +151,9 @@ static int32_t file_type(int32_t type)
 	return 1;
 }
 
-/* The file's name without its directories and without .gguf. */
-static void put_name(struct zr_export_gguf *x)
+/* The file's name without its directories and without .gguf. llama.cpp does something of its own
+ * with the tokens of models that are called so, and does not read a file without them. */
+static void put_name(struct zr_export_gguf *x, int as_phi3)
 {
 	const char *slash = strrchr(x->path, '/');
 	char *name = strdup(slash ? slash + 1 : x->path);
@@ -163,7 +164,10 @@ static void put_name(struct zr_export_gguf *x)
 	}
 	if (ends_so(name, ".gguf") && strlen(name) > 5)
 		name[strlen(name) - 5] = 0;
-	zr_gguf_text(&x->keys, "general.name", name);
+
+	const int meant = strcasestr(name, "phi-3") || strcasestr(name, "phi3");
+	if ((!meant || as_phi3) && !strcasestr(name, "modern-bert"))
+		zr_gguf_text(&x->keys, "general.name", name);
 	free(name);
 }
 
@@ -171,13 +175,12 @@ static void put_general(struct zr_export_gguf *x, int32_t type)
 {
 	zr_gguf_text(&x->keys, "general.architecture", x->family->name);
 	zr_gguf_text(&x->keys, "general.type", "model");
-	put_name(x);
 	zr_gguf_u32(&x->keys, "general.file_type", (uint32_t)file_type(type));
 	zr_gguf_u32(&x->keys, "general.quantization_version", 2);
 }
 
 static int put_tokens(struct zr_export_gguf *x, const json_t *meta, const json_t *config,
-		      const char *dir, struct zr_error *err)
+		      const char *dir, int *as_phi3, struct zr_error *err)
 {
 	if (!dir)
 		dir = json_string_value(json_object_get(meta, ZR_META_PATH));
@@ -190,13 +193,15 @@ static int put_tokens(struct zr_export_gguf *x, const json_t *meta, const json_t
 			      "--gguf: %s, which has the files of the tokenizer, cannot be read: "
 			      "--tokenizer names another directory",
 			      dir);
-	return zr_gguf_tokenizer(dir, x->family, config, x->shape.vocabulary, &x->keys, err);
+	return zr_gguf_tokenizer(dir, x->family, config, x->shape.vocabulary, &x->keys, as_phi3,
+				 err);
 }
 
 static int put_keys(struct zr_export_gguf *x, const json_t *meta, const json_t *config,
 		    const struct zr_export_gguf_how *how, struct zr_error *err)
 {
 	struct zr_gguf_describe d;
+	int as_phi3 = 0;
 
 	int rc = zr_gguf_family(meta, &x->family, err);
 	if (!rc)
@@ -210,7 +215,9 @@ static int put_keys(struct zr_export_gguf *x, const json_t *meta, const json_t *
 	if (!rc)
 		rc = zr_gguf_rope_factors(&d, x->factors, &x->n_factors, err);
 	if (!rc)
-		rc = put_tokens(x, meta, config, how->tokenizer, err);
+		rc = put_tokens(x, meta, config, how->tokenizer, &as_phi3, err);
+	if (!rc)
+		put_name(x, as_phi3);
 	return rc;
 }
 

@@ -101,6 +101,7 @@ struct zr_gguf_tokens {
 	struct zr_gguf_keys *keys;
 	int32_t turn_end; /* the token that ends a turn, where no file says it; negative: none */
 	int never_begins; /* no token is put before a text, whatever the files say */
+	int *as_phi3;     /* set where it has the tokens that llama.cpp looks for in a Phi-3 */
 };
 
 /* The types of tokens, by their numbers in the file. */
@@ -121,9 +122,10 @@ struct zr_gguf_token {
 	int32_t type;
 };
 
-/* tokens.c */
+/* tokens.c: all keys of the tokenizer. *as_phi3: see above. */
 int zr_gguf_tokenizer(const char *dir, const struct zr_gguf_family *f, const json_t *config,
-		      int64_t vocabulary, struct zr_gguf_keys *keys, struct zr_error *err);
+		      int64_t vocabulary, struct zr_gguf_keys *keys, int *as_phi3,
+		      struct zr_error *err);
 
 /* beside.c: the object of a file in the directory; *out NULL: there is none. */
 int zr_gguf_beside(const char *dir, const char *name, json_t **out, struct zr_error *err);

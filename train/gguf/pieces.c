@@ -135,6 +135,21 @@ static int take_added(const struct zr_gguf_tokens *t, int phi, struct zr_gguf_to
 	return rc;
 }
 
+static int has_token(const struct zr_gguf_token *list, int64_t n, const char *text)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (!strcmp(list[i].text, text))
+			return 1;
+
+	return 0;
+}
+
+static int is_as_phi3(const struct zr_gguf_token *list, int64_t n)
+{
+	return has_token(list, n, "</s>") && has_token(list, n, "<unk>") &&
+	       has_token(list, n, "<s>") && has_token(list, n, "<|endoftext|>");
+}
+
 int zr_gguf_pieces(const struct zr_gguf_tokens *t, int phi, struct zr_error *err)
 {
 	struct zr_gguf_token *list = zr_gguf_list_new(t->vocabulary, UNUSED, err);
@@ -148,6 +163,7 @@ int zr_gguf_pieces(const struct zr_gguf_tokens *t, int phi, struct zr_error *err
 		zr_gguf_text(t->keys, "tokenizer.ggml.model", "llama");
 		zr_gguf_text(t->keys, "tokenizer.ggml.pre", "default");
 		zr_gguf_list_keys(t->keys, list, t->vocabulary, 1);
+		*t->as_phi3 = phi && is_as_phi3(list, t->vocabulary);
 	}
 
 	zr_gguf_list_free(list, t->vocabulary);

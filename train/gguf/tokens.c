@@ -111,11 +111,15 @@ static int write_family(struct zr_gguf_tokens *t, const struct zr_gguf_family *f
 }
 
 int zr_gguf_tokenizer(const char *dir, const struct zr_gguf_family *f, const json_t *config,
-		      int64_t vocabulary, struct zr_gguf_keys *keys, struct zr_error *err)
+		      int64_t vocabulary, struct zr_gguf_keys *keys, int *as_phi3,
+		      struct zr_error *err)
 {
-	struct zr_gguf_tokens t = {
-		.dir = dir, .config = config, .vocabulary = vocabulary, .keys = keys, .turn_end = -1
-	};
+	struct zr_gguf_tokens t = { .dir = dir,
+				    .config = config,
+				    .vocabulary = vocabulary,
+				    .keys = keys,
+				    .turn_end = -1,
+				    .as_phi3 = as_phi3 };
 
 	int rc = zr_gguf_beside(dir, "tokenizer.json", &t.json, err);
 	if (!rc)
