@@ -19,6 +19,7 @@ static const struct {
 	{ "zero", "DeepSpeed's universal format", zr_others_universal },
 	{ "mp_rank_00_model_states.pt", "DeepSpeed", zr_others_zero },
 	{ "zero_pp_rank_0_mp_rank_00_model_states.pt", "DeepSpeed", zr_others_zero },
+	{ ".metadata", "torch.distributed.checkpoint", zr_others_dcp },
 	{ "trainer_state.json", "Hugging Face's Trainer", zr_others_trainer },
 };
 
@@ -60,8 +61,8 @@ static int open_one(struct zr_others *o, struct zr_setup *setup, struct zr_error
 		err, ZR_EINVAL,
 		"%s: no checkpoint that is known: expected a directory with "
 		"zero/ (DeepSpeed's universal format), mp_rank_00_model_states.pt or "
-		"zero_pp_rank_0_mp_rank_00_model_states.pt (DeepSpeed), or trainer_state.json "
-		"(Hugging Face's Trainer)",
+		"zero_pp_rank_0_mp_rank_00_model_states.pt (DeepSpeed), .metadata "
+		"(torch.distributed.checkpoint), or trainer_state.json (Hugging Face's Trainer)",
 		o->path);
 }
 

@@ -223,62 +223,73 @@ const char *zr_other_state(const char *name)
 	return NULL;
 }
 
-/* A number of a group, or NAN. */
-static int group_number(const struct zr_torch *t, const struct zr_py *group, const char *key,
-			double *out, struct zr_error *err)
+struct zr_other_group zr_other_no_group(void)
 {
-	const struct zr_py *x = zr_py_get(group, key);
-
-	*out = NAN;
-	if (!x || x->kind == ZR_PY_NONE || x->kind == ZR_PY_LIST) /* Adafactor has two eps */
-		return 0;
-	return zr_torch_number(t, x, key, out, err);
+	return (struct zr_other_group){ .lr = NAN,
+					.betas = { NAN, NAN },
+					.eps = NAN,
+					.weight_decay = NAN,
+					.momentum = NAN,
+					.decoupled = -1 };
 }
 
-static int group_betas(const struct zr_torch *t, const struct zr_py *group, double betas[2],
-		       struct zr_error *err)
+static int take_betas(const struct zr_torch *t, const struct zr_py *two, double betas[2],
+		      struct zr_error *err)
 {
-	const struct zr_py *two = zr_py_get(group, "betas");
-
-	betas[0] = betas[1] = NAN;
-	if (!two)
-		return 0;
 	if (zr_py_number(zr_py_member(two, 0), &betas[0]) &&
 	    zr_py_number(zr_py_member(two, 1), &betas[1]))
 		return 0;
 	return zr_err(err, ZR_EINVAL, "%s: betas are not two numbers", t->path);
 }
 
-/* -1: it does not say. */
-static int group_decoupled(const struct zr_py *group)
+/* Where a number of that name goes; NULL: nothing here depends on it. */
+static double *number_of(struct zr_other_group *g, const char *key)
+{
+	if (!strcmp(key, "lr"))
+		return &g->lr;
+	if (!strcmp(key, "eps"))
+		return &g->eps;
+	if (!strcmp(key, "weight_decay"))
+		return &g->weight_decay;
+
+	return strcmp(key, "momentum") ? NULL : &g->momentum;
+}
+
+int zr_other_take(struct zr_other_group *g, const struct zr_torch *t, const char *key,
+		  const struct zr_py *x, struct zr_error *err)
 {
 	int64_t decoupled;
-	if (!zr_py_whole(zr_py_get(group, "decoupled_weight_decay"), &decoupled))
-		return -1;
+	double *number = number_of(g, key);
 
-	return decoupled != 0;
+	if (!x || x->kind == ZR_PY_NONE)
+		return 0;
+	if (!strcmp(key, "betas"))
+		return take_betas(t, x, g->betas, err);
+	if (!strcmp(key, "decoupled_weight_decay") && zr_py_whole(x, &decoupled))
+		g->decoupled = decoupled != 0;
+	if (!number || x->kind == ZR_PY_LIST) /* Adafactor has two eps */
+		return 0;
+	return zr_torch_number(t, x, key, number, err);
 }
 
 int zr_other_group(struct zr_others *o, const struct zr_torch *t, const struct zr_py *group,
 		   struct zr_error *err)
 {
-	struct zr_other_group g = { .decoupled = group_decoupled(group) };
+	struct zr_other_group *g = &o->group[o->groups];
+	int rc = 0;
 
 	if (o->groups == ZR_OTHER_GROUPS)
 		return zr_err(err, ZR_EINVAL, "%s: more than %d parameter groups", t->path,
 			      ZR_OTHER_GROUPS);
 
-	int rc = group_number(t, group, "lr", &g.lr, err);
-	if (!rc)
-		rc = group_number(t, group, "eps", &g.eps, err);
-	if (!rc)
-		rc = group_number(t, group, "weight_decay", &g.weight_decay, err);
-	if (!rc)
-		rc = group_number(t, group, "momentum", &g.momentum, err);
-	if (!rc)
-		rc = group_betas(t, group, g.betas, err);
-	if (!rc)
-		o->group[o->groups++] = g;
+	*g = zr_other_no_group();
+	for (size_t i = 0; !rc && i < zr_py_count(group); i++) {
+		const char *key = zr_py_text(group->at[2 * i]);
+		if (key)
+			rc = zr_other_take(g, t, key, group->at[2 * i + 1], err);
+	}
+
+	o->groups++;
 	return rc;
 }
 

@@ -107,6 +107,11 @@ int zr_others_missing(const struct zr_others *o, const char *what, struct zr_err
 int zr_other_group(struct zr_others *o, const struct zr_torch *t, const struct zr_py *group,
 		   struct zr_error *err);
 
+/* A group of which nothing is known; and a value of param_groups that goes to it. */
+struct zr_other_group zr_other_no_group(void);
+int zr_other_take(struct zr_other_group *g, const struct zr_torch *t, const char *key,
+		  const struct zr_py *x, struct zr_error *err);
+
 /* PATH/name of what is imported; a path that is too long is cut, and so is not found. */
 const char *zr_other_path(const struct zr_others *o, const char *name, char path[PATH_MAX]);
 /* Whether it is there. */
@@ -130,8 +135,13 @@ int zr_other_shapes(struct zr_others *o, const struct zr_torch *model, struct zr
 int zr_other_check_step(const struct zr_others *o, const struct zr_torch *file,
 			const struct zr_py *step, struct zr_error *err);
 
+/* dcp.c: adds what a directory of torch.distributed.checkpoint has. *applied: the updates that its
+ * optimizer has counted; -1: it has no optimizer. */
+int zr_other_dcp(struct zr_others *o, const char *dir, int64_t *applied, struct zr_error *err);
+
 /* trainer.c, ...: open a path that is of their format. */
 int zr_others_trainer(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
+int zr_others_dcp(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
 int zr_others_universal(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
 int zr_others_zero(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
 

@@ -54,6 +54,7 @@ static const struct {
 	{ "torch.distributed.checkpoint.filesystem _StorageInfo", ZR_PY_CLASS_DATA, 0 },
 	{ "torch.distributed.checkpoint.filesystem _StoragePrefix", ZR_PY_CLASS_DATA, 0 },
 	{ "pathlib PosixPath", ZR_PY_CLASS_DATA, 0 },
+	{ "pathlib._local PosixPath", ZR_PY_CLASS_DATA, 0 },
 	{ "deepspeed.runtime.fp16.loss_scaler LossScaler", ZR_PY_CLASS_DATA, 0 },
 	{ "deepspeed.runtime.fp16.loss_scaler DynamicLossScaler", ZR_PY_CLASS_DATA, 0 },
 	{ "deepspeed.runtime.zero.config ZeroStageEnum", ZR_PY_CLASS_DATA, 0 },

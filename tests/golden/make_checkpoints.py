@@ -161,6 +161,57 @@ def universal(base, data):
     shutil.copy(f"{of}/losses.txt", to)
 
 
+# ---- torch.distributed.checkpoint ----
+
+def fsdp_rank(rank, world, base, data):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+    from torch.distributed.fsdp import fully_shard
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=str(29711 + world))
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world,))
+    os.chdir(base)  # the metadata has the path
+    to = f"dcp-{world}"
+    if rank == 0:
+        shutil.rmtree(to, ignore_errors=True)
+        os.makedirs(to)
+    torch.distributed.barrier()
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(llama(attention_bias=False))
+    if rank == 0:
+        model.config.save_pretrained(to)
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(groups(model), lr=1e-2)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 4))
+    losses, n = [], WIDE // world
+    for step in range(KEEP):
+        loss = loss_of(model, data, step * WIDE + rank * n, n)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        mean = loss.detach().clone()
+        torch.distributed.all_reduce(mean)
+        losses.append(float(mean) / world)
+        if step + 1 == BEFORE:
+            weights, states = get_state_dict(model, optimizer)
+            dcp.save({"model": weights, "optim": states}, checkpoint_id=os.path.join(to, "checkpoint"))
+            dcp.save(weights, storage_writer=HuggingFaceStorageWriter(os.path.join(to, "safetensors"), save_distributed=True))
+    if rank == 0:
+        write_losses(to, losses[BEFORE:])
+        print(to, losses[BEFORE], losses[-1], flush=True)
+    torch.distributed.barrier()
+
+
+def dcp_cases(base, data, world):
+    torch.multiprocessing.spawn(fsdp_rank, (world, base, data), nprocs=world)
+
+
 def write_losses(to, losses):
     with open(os.path.join(to, "losses.txt"), "w") as f:
         f.writelines(f"{x:.9g}\n" for x in losses)
@@ -173,6 +224,9 @@ CASES = {
     "deepspeed-1": lambda base, data: deepspeed_cases(base, data, 1),
     "deepspeed-2": lambda base, data: deepspeed_cases(base, data, 2),
     "deepspeed-4": lambda base, data: deepspeed_cases(base, data, 4),
+    "dcp-1": lambda base, data: dcp_cases(base, data, 1),
+    "dcp-2": lambda base, data: dcp_cases(base, data, 2),
+    "dcp-4": lambda base, data: dcp_cases(base, data, 4),
     "universal": universal,  # of what deepspeed-2 wrote
 }
 

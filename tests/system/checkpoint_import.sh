@@ -55,7 +55,7 @@ goes_on() {
 	ok "$name: imported" "$ZEROTH" checkpoint import "$from" "$conf" -o run.dir="$run" "$@"
 	ok "$name: whole" "$ZEROTH" checkpoint verify "$run"
 	"$ZEROTH" train "$conf" -o run.dir="$run" "$@" --resume auto > "$run.out" 2> "$run.err" || fail "$name: trains" "$(cat "$run.err")"
-	ok "$name: the next ten losses are theirs" near "$run" "${from%/global_step*}/losses.txt"
+	ok "$name: the next ten losses are theirs" near "$run" "${losses:-${from%/global_step*}/losses.txt}"
 }
 
 # refused NAME PATTERN OPERAND...: and nothing is left
@@ -109,6 +109,15 @@ is "universal: the bits of the files that it was made of" "$(tail -n 1 run-unive
 goes_on "zero3 4 by its directory" "$golden/zero3-4/global_step4" ds.ini "${zero[@]}"
 refused "another schedule than DeepSpeed's" 'learning rate 0\.01, and \[scheduler\] cosine gives' "$golden/zero2-2" ds.ini
 
+# ---- torch.distributed.checkpoint, of FSDP2 ----
+conf dcp.ini "$golden/dcp-2" "*norm.weight" 4
+dcp=(-o scheduler.plugin=constant -o train.gradient_clipping=0)
+for ranks in 1 2 4; do
+	losses=$golden/dcp-$ranks/losses.txt goes_on "dcp $ranks" "$golden/dcp-$ranks/checkpoint" dcp.ini "${dcp[@]}"
+done
+refused "dcp: another rate" 'learning rate 0\.01, and \[scheduler\] constant gives 0\.02' \
+	"$golden/dcp-2/checkpoint" dcp.ini "${dcp[@]}" -o optimizer.lr=0.02
+
 # ---- damage ----
 fresh() { rm -rf bad; cp -r "$golden/trainer-gpt2" bad; chmod -R u+w bad; }
 fresh
@@ -137,4 +146,13 @@ cp "$golden/zero3-2/global_step4/zero_pp_rank_1_mp_rank_00_optim_states.pt" bad/
 refused "a rank's file is of another training" 'not split over 4 ranks' bad ds.ini "${zero[@]}"
 echo ../nowhere > bad/latest
 refused "latest names what is elsewhere" 'latest: names no directory beside it' bad ds.ini "${zero[@]}"
+rm -rf bad
+cp -r "$golden/dcp-4/checkpoint" bad
+chmod -R u+w bad
+rm bad/__3_0.distcp
+refused "a part of a checkpoint of four ranks is missing" 'bad/__3_0\.distcp: ' bad dcp.ini "${dcp[@]}"
+cp "$golden/dcp-2/checkpoint/__1_0.distcp" bad/__3_0.distcp
+refused "a part is of another checkpoint" 'bad/__3_0\.distcp: |not one of its tensor' bad dcp.ini "${dcp[@]}"
+LC_ALL=C sed 's/ChunkStorageMetadata/ChunkStorageMetadati/' "$golden/dcp-2/checkpoint/.metadata" > bad/.metadata
+refused "metadata that would run something" 'would run torch\.distributed\.checkpoint\.metadata\.ChunkStorageMetadati' bad dcp.ini
 done_testing
