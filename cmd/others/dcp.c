@@ -72,67 +72,44 @@ static int open_entry(const struct job *j, struct entry *e, struct zr_error *err
 	return zr_torch_open_at(path, (uint64_t)offset, (uint64_t)length, &e->file, err);
 }
 
-/* How the part of a tensor lies in it: `runs` rows of `run` elements each. d: dimensions before
- * those that a row covers. */
-struct box {
-	int64_t offset[ZR_PY_DIMS], run, runs;
-	int32_t d;
-};
-
-static int read_box(const struct zr_other_tensor *t, const struct entry *e, struct box *b)
+static int box_of(const struct entry *e, struct zr_other_box *b)
 {
 	const struct zr_py *x = e->file.root;
+	int good = x && x->kind == ZR_PY_TENSOR && zr_py_count(e->offset) == (size_t)x->ndim;
 
-	*b = (struct box){ .run = 1, .runs = 1 };
-	if (!x || x->kind != ZR_PY_TENSOR || x->ndim != t->ndim ||
-	    zr_py_count(e->offset) != (size_t)t->ndim)
-		return 0;
-
-	for (int32_t d = 0; d < t->ndim; d++)
-		if (!zr_py_whole(zr_py_member(e->offset, (size_t)d), &b->offset[d]) ||
-		    b->offset[d] < 0 || b->offset[d] > t->dims[d] - x->dims[d])
-			return 0;
-
-	b->d = t->ndim;
-	while (b->d && b->run >= 0 && (b->d == t->ndim || x->dims[b->d] == t->dims[b->d]))
-		b->run *= x->dims[--b->d];
-	for (int32_t d = 0; d < b->d; d++)
-		b->runs *= x->dims[d];
-	return 1;
-}
-
-/* The first element of row i of a part. */
-static int64_t first_of_run(const struct zr_other_tensor *t, const struct zr_py *x,
-			    const struct box *b, int64_t i)
-{
-	int64_t first = 0, stride = 1, at[ZR_PY_DIMS] = { 0 };
-
-	for (int32_t d = b->d - 1; d >= 0; d--) {
-		at[d] = i % x->dims[d];
-		i /= x->dims[d];
+	*b = (struct zr_other_box){ .ndim = good ? x->ndim : 0 };
+	for (int32_t d = 0; good && d < b->ndim; d++) {
+		b->dims[d] = x->dims[d];
+		good = zr_py_whole(zr_py_member(e->offset, (size_t)d), &b->offset[d]);
 	}
 
-	for (int32_t d = t->ndim - 1; d >= 0; d--) {
-		first += (b->offset[d] + at[d]) * stride;
-		stride *= t->dims[d];
-	}
-
-	return first;
+	return good;
 }
 
 static int put_part(struct job *j, struct zr_other_tensor *t, const char *what,
 		    const struct entry *e, struct zr_error *err)
 {
-	struct box b;
-	int rc = 0;
+	const char *name = strcmp(what, ZR_OTHER_MASTER) ? zr_other_state(what) : ZR_OTHER_MASTER;
+	struct zr_other_piece p = { 0 };
+	struct zr_other_box b;
 
-	if (!read_box(t, e, &b))
+	if (!name)
+		return bad_entry(j, e->key,
+				 "a state that no optimizer here has; --weights takes the weights "
+				 "alone",
+				 err);
+	if (!box_of(e, &b))
 		return bad_entry(j, e->key, "a part that is not one of its tensor", err);
 
-	for (int64_t i = 0; !rc && b.run && i < b.runs; i++)
-		rc = zr_other_put_flat(j->o, t, what, &e->file, e->file.root, i * b.run,
-				       first_of_run(t, e->file.root, &b, i), b.run, err);
-	return rc;
+	int rc = zr_torch_place(&e->file, e->file.root, e->key, &p.at, err);
+	if (rc)
+		return rc;
+
+	p.dtype = e->file.root->dtype;
+	p.file = zr_other_file(j->o, e->file.path, err);
+	if (p.file < 0)
+		return err->code;
+	return zr_other_put_box(j->o, t, name, p, &b, err);
 }
 
 /* The tensor of a name, which is added when it is first seen. */

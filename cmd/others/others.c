@@ -95,10 +95,30 @@ int32_t zr_other_file(struct zr_others *o, const char *path, struct zr_error *er
 	return -1;
 }
 
+int zr_other_resize(const struct zr_others *o, struct zr_other_tensor *t, int32_t ndim,
+		    const int64_t *dims, struct zr_error *err)
+{
+	int64_t all = 1;
+	int bad = ndim > ZR_OTHER_DIMS || (t->ndim && t->ndim != ndim);
+
+	for (int32_t d = 0; !bad && d < ndim; d++) {
+		t->dims[d] = dims[d];
+		bad = dims[d] < 0 || __builtin_mul_overflow(all, dims[d], &all);
+	}
+
+	if (bad)
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s: an impossible shape", o->path,
+			      t->name);
+
+	t->ndim = ndim;
+	t->elements = all;
+	return 0;
+}
+
 struct zr_other_tensor *zr_other_add(struct zr_others *o, const char *name, int32_t ndim,
 				     const int64_t *dims, struct zr_error *err)
 {
-	struct zr_other_tensor t = { .name = strdup(name), .ndim = ndim, .elements = 1 };
+	struct zr_other_tensor t = { .name = strdup(name) };
 
 	struct zr_other_tensor *more =
 		o->n & (o->n - 1) ?
@@ -112,9 +132,9 @@ struct zr_other_tensor *zr_other_add(struct zr_others *o, const char *name, int3
 		return NULL;
 	}
 
-	for (int32_t d = 0; d < ndim; d++) {
-		t.dims[d] = dims[d];
-		t.elements *= dims[d];
+	if (zr_other_resize(o, &t, ndim, dims, err)) {
+		free(t.name);
+		return NULL;
 	}
 
 	o->tensor[o->n] = t;

@@ -124,6 +124,17 @@ struct zr_other_tensor *zr_other_named(const struct zr_others *o, const char *na
 int zr_other_put_flat(struct zr_others *o, struct zr_other_tensor *t, const char *what,
 		      const struct zr_torch *file, const struct zr_py *flat, int64_t from,
 		      int64_t first, int64_t n, struct zr_error *err);
+/* Where in its tensor a part lies. */
+struct zr_other_box {
+	int32_t ndim;
+	int64_t offset[ZR_OTHER_DIMS], dims[ZR_OTHER_DIMS];
+};
+/* The same of a part whose elements begin at p.at. */
+int zr_other_put_box(struct zr_others *o, struct zr_other_tensor *t, const char *name,
+		     struct zr_other_piece p, const struct zr_other_box *b, struct zr_error *err);
+/* Another size of a tensor, of which nothing is there yet. */
+int zr_other_resize(const struct zr_others *o, struct zr_other_tensor *t, int32_t ndim,
+		    const int64_t *dims, struct zr_error *err);
 /* The loss scale that a loss scaler of DeepSpeed has; NULL: there is none. */
 int zr_other_scale(struct zr_others *o, const struct zr_torch *file, const struct zr_py *scaler,
 		   struct zr_error *err);
@@ -138,6 +149,10 @@ int zr_other_check_step(const struct zr_others *o, const struct zr_torch *file,
 /* dcp.c: adds what a directory of torch.distributed.checkpoint has. *applied: the updates that its
  * optimizer has counted; -1: it has no optimizer. */
 int zr_other_dcp(struct zr_others *o, const char *dir, int64_t *applied, struct zr_error *err);
+
+/* parts.c: whether there are parts in safetensors; and reads them. */
+int zr_other_has_parts(const struct zr_others *o);
+int zr_others_parts(struct zr_others *o, struct zr_error *err);
 
 /* trainer.c, ...: open a path that is of their format. */
 int zr_others_trainer(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);

@@ -118,6 +118,18 @@ done
 refused "dcp: another rate" 'learning rate 0\.01, and \[scheduler\] constant gives 0\.02' \
 	"$golden/dcp-2/checkpoint" dcp.ini "${dcp[@]}" -o optimizer.lr=0.02
 
+# the safetensors form has weights alone: those of the same step
+refused "dcp in safetensors: without its moments" 'no parameter groups: --weights' "$golden/dcp-4/safetensors" dcp.ini "${dcp[@]}"
+for ranks in 1 2; do
+	ok "dcp in safetensors, $ranks ranks: the weights" "$ZEROTH" checkpoint import --weights "$golden/dcp-$ranks/safetensors" \
+		dcp.ini -o run.dir="parts-$ranks"
+	"$ZEROTH" checkpoint import --weights "$golden/dcp-$ranks/checkpoint" dcp.ini -o run.dir="pickled-$ranks" > /dev/null 2>&1
+	"$ZEROTH" checkpoint export "parts-$ranks" "parts-$ranks-out" > /dev/null 2>&1
+	"$ZEROTH" checkpoint export "pickled-$ranks" "pickled-$ranks-out" > /dev/null 2>&1
+	ok "dcp in safetensors, $ranks ranks: those of .distcp" \
+		cmp "parts-$ranks-out/model.safetensors" "pickled-$ranks-out/model.safetensors"
+done
+
 # ---- damage ----
 fresh() { rm -rf bad; cp -r "$golden/trainer-gpt2" bad; chmod -R u+w bad; }
 fresh
@@ -155,4 +167,9 @@ cp "$golden/dcp-2/checkpoint/__1_0.distcp" bad/__3_0.distcp
 refused "a part is of another checkpoint" 'bad/__3_0\.distcp: |not one of its tensor' bad dcp.ini "${dcp[@]}"
 LC_ALL=C sed 's/ChunkStorageMetadata/ChunkStorageMetadati/' "$golden/dcp-2/checkpoint/.metadata" > bad/.metadata
 refused "metadata that would run something" 'would run torch\.distributed\.checkpoint\.metadata\.ChunkStorageMetadati' bad dcp.ini
+rm -rf bad
+cp -r "$golden/dcp-4/safetensors" bad
+chmod -R u+w bad
+rm bad/shard-00002*
+refused "a part in safetensors is missing" 'not there whole and once' bad dcp.ini --weights
 done_testing
