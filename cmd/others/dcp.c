@@ -15,6 +15,7 @@
 struct job {
 	struct zr_others *o;
 	const char *dir;
+	int what; /* ZR_OTHER_WEIGHTS, ZR_OTHER_STATES */
 	struct zr_torch metadata;
 	const struct zr_py *tensors, *paths, *storage; /* of the metadata */
 	int64_t applied;                               /* -1: not known yet */
@@ -187,7 +188,7 @@ static int read_tensor(struct job *j, struct entry *e, struct zr_error *err)
 {
 	const size_t at = behind(e->path, "state", 2);
 
-	if (at && j->o->weights_only)
+	if (!(j->what & (at ? ZR_OTHER_STATES : ZR_OTHER_WEIGHTS)))
 		return 0;
 
 	int rc = open_entry(j, e, err);
@@ -307,14 +308,15 @@ static int open_metadata(struct job *j, struct zr_error *err)
 	return bad_entry(j, "Metadata", "it has no tensors, or does not say where they are", err);
 }
 
-int zr_other_dcp(struct zr_others *o, const char *dir, int64_t *applied, struct zr_error *err)
+int zr_other_dcp(struct zr_others *o, const char *dir, int what, int64_t *applied,
+		 struct zr_error *err)
 {
-	struct job j = { .o = o, .dir = dir, .applied = -1 };
+	struct job j = { .o = o, .dir = dir, .what = what, .applied = -1 };
 
 	int rc = open_metadata(&j, err);
 	if (!rc)
 		rc = read_entries(&j, 1, err);
-	if (!rc && !o->weights_only)
+	if (!rc && (what & ZR_OTHER_STATES))
 		rc = read_entries(&j, 0, err);
 	zr_torch_close(&j.metadata);
 	*applied = j.applied;
@@ -326,7 +328,8 @@ int zr_others_dcp(struct zr_others *o, struct zr_setup *setup, struct zr_error *
 	int64_t applied;
 
 	(void)setup;
-	int rc = zr_other_dcp(o, o->path, &applied, err);
+	const int states = o->weights_only ? 0 : ZR_OTHER_STATES;
+	int rc = zr_other_dcp(o, o->path, ZR_OTHER_WEIGHTS | states, &applied, err);
 	if (rc || o->weights_only)
 		return rc;
 	if (applied < 0)

@@ -63,13 +63,13 @@ static int open_one(struct zr_others *o, struct zr_setup *setup, struct zr_error
 		return rc ? rc : zr_others_whole(o, err);
 	}
 
-	return zr_err(
-		err, ZR_EINVAL,
-		"%s: no checkpoint that is known: expected a directory with "
-		"zero/ (DeepSpeed's universal format), mp_rank_00_model_states.pt or "
-		"zero_pp_rank_0_mp_rank_00_model_states.pt (DeepSpeed), .metadata or shard-*.safetensors "
-		"(torch.distributed.checkpoint), or trainer_state.json (Hugging Face's Trainer)",
-		o->path);
+	return zr_err(err, ZR_EINVAL,
+		      "%s: no checkpoint that is known: expected a directory with zero/ "
+		      "(DeepSpeed's universal format), mp_rank_00_model_states.pt or "
+		      "zero_pp_rank_0_mp_rank_00_model_states.pt (DeepSpeed), .metadata or "
+		      "shard-*.safetensors (torch.distributed.checkpoint), or "
+		      "trainer_state.json (Hugging Face's Trainer)",
+		      o->path);
 }
 
 int zr_others_open(const char *path, int weights_only, struct zr_setup *setup,

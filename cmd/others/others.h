@@ -146,9 +146,11 @@ int zr_other_shapes(struct zr_others *o, const struct zr_torch *model, struct zr
 int zr_other_check_step(const struct zr_others *o, const struct zr_torch *file,
 			const struct zr_py *step, struct zr_error *err);
 
-/* dcp.c: adds what a directory of torch.distributed.checkpoint has. *applied: the updates that its
- * optimizer has counted; -1: it has no optimizer. */
-int zr_other_dcp(struct zr_others *o, const char *dir, int64_t *applied, struct zr_error *err);
+/* dcp.c: adds what a directory of torch.distributed.checkpoint has of these. *applied: the updates
+ * that its optimizer has counted; -1: it has no states. */
+enum { ZR_OTHER_WEIGHTS = 1, ZR_OTHER_STATES = 2 };
+int zr_other_dcp(struct zr_others *o, const char *dir, int what, int64_t *applied,
+		 struct zr_error *err);
 
 /* parts.c: whether there are parts in safetensors; and reads them. */
 int zr_other_has_parts(const struct zr_others *o);

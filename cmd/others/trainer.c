@@ -329,22 +329,57 @@ static int read_states(struct zr_others *o, struct zr_setup *setup, struct zr_er
 
 	int rc = open_optimizer(&j, err);
 	o->applied = j.applied < 0 ? o->step : (int64_t)j.applied;
-	if (!rc)
-		rc = check_scheduler(o, err);
-	if (!rc)
-		rc = read_scaler(o, err);
 	zr_torch_close(&j.file);
 	free(j.order);
 	free(j.taken);
 	return rc;
 }
 
+/* ---- with FSDP: accelerate's directories of torch.distributed.checkpoint ---- */
+
+#define SHARDED_WEIGHTS "pytorch_model_fsdp_0"
+#define SHARDED_STATES  "optimizer_0"
+
+static int read_sharded_states(struct zr_others *o, struct zr_error *err)
+{
+	char dir[PATH_MAX];
+	int64_t applied;
+
+	zr_other_path(o, SHARDED_STATES, dir);
+	int rc = zr_other_dcp(o, dir, ZR_OTHER_STATES, &applied, err);
+	o->applied = applied < 0 ? o->step : applied;
+	return rc;
+}
+
+static int read_sharded(struct zr_others *o, struct zr_error *err)
+{
+	char dir[PATH_MAX];
+	int64_t applied;
+
+	zr_other_path(o, SHARDED_WEIGHTS, dir);
+	int rc = zr_other_dcp(o, dir, ZR_OTHER_WEIGHTS, &applied, err);
+	if (rc || o->weights_only)
+		return rc;
+	return read_sharded_states(o, err);
+}
+
+static int read_whole(struct zr_others *o, struct zr_setup *setup, struct zr_error *err)
+{
+	int rc = open_weights(o, setup, err);
+	if (rc || o->weights_only)
+		return rc;
+	return read_states(o, setup, err);
+}
+
 int zr_others_trainer(struct zr_others *o, struct zr_setup *setup, struct zr_error *err)
 {
 	int rc = read_steps(o, err);
 	if (!rc)
-		rc = open_weights(o, setup, err);
+		rc = zr_other_has(o, SHARDED_WEIGHTS) ? read_sharded(o, err) :
+							read_whole(o, setup, err);
 	if (!rc && !o->weights_only)
-		rc = read_states(o, setup, err);
+		rc = check_scheduler(o, err);
+	if (!rc && !o->weights_only)
+		rc = read_scaler(o, err);
 	return rc;
 }

@@ -118,6 +118,16 @@ done
 refused "dcp: another rate" 'learning rate 0\.01, and \[scheduler\] constant gives 0\.02' \
 	"$golden/dcp-2/checkpoint" dcp.ini "${dcp[@]}" -o optimizer.lr=0.02
 
+# transformers' Trainer with FSDP has one for the weights and one for the states
+mkdir sharded
+cp -r "$golden/dcp-2/checkpoint" sharded/pytorch_model_fsdp_0
+cp -r "$golden/dcp-2/checkpoint" sharded/optimizer_0
+echo '{"global_step": 4}' > sharded/trainer_state.json
+losses=$golden/dcp-2/losses.txt goes_on "trainer fsdp" "$scratch/sharded" dcp.ini "${dcp[@]}"
+is "trainer fsdp: the bits of one for both" "$(tail -n 1 run-trainer-fsdp.out)" "$(tail -n 1 run-dcp-2.out)"
+rm -rf sharded/optimizer_0
+refused "trainer fsdp: no states" 'sharded/optimizer_0/\.metadata: ' sharded dcp.ini "${dcp[@]}"
+
 # the safetensors form has weights alone: those of the same step
 refused "dcp in safetensors: without its moments" 'no parameter groups: --weights' "$golden/dcp-4/safetensors" dcp.ini "${dcp[@]}"
 for ranks in 1 2; do
