@@ -82,33 +82,62 @@ static int encode_sample(const struct zr_tokenizer *k, struct ids *to, struct zr
 	return rc;
 }
 
+/* The name of ids as text, without the bracket that ends them; NULL: nobody has given one. *failed:
+ * there is no memory. */
+static const char *name_of(const char *ids, int32_t first, int *failed)
+{
+	char digest[65];
+	char *text = first < 0 ? zr_text("%s]", ids) : zr_text("[%d, %s]", first, ids + 1);
+
+	*failed |= !text;
+	if (!text)
+		return NULL;
+
+	zr_sha256(text, strlen(text), digest);
+	free(text);
+	return zr_gguf_known(digest);
+}
+
+/* The first token that tokenizer_config.json wants before a text, as some classes of tokenizers put
+ * it there where tokenizer.json does not; -1: none. */
+static int32_t wanted_first(const struct zr_gguf_tokens *t, const struct zr_tokenizer *k)
+{
+	const json_t *token = json_object_get(t->settings, "bos_token");
+	const char *text = json_string_value(
+		json_is_object(token) ? json_object_get(token, "content") : token);
+
+	if (!text || !json_is_true(json_object_get(t->settings, "add_bos_token")))
+		return -1;
+	return zr_tokenizer_added(k, text);
+}
+
 /* *name: NULL where nobody has given one to these ids. */
-static int find_known(const char *dir, const char **name, struct zr_error *err)
+static int find_known(const struct zr_gguf_tokens *t, const char **name, struct zr_error *err)
 {
 	struct zr_tokenizer *k = NULL;
 	struct zr_error why = { 0 };
 	struct ids ids = { 0 };
-	char digest[65];
+	int failed = 0;
 
-	int rc = zr_tokenizer_open(dir, &k, err);
+	int rc = zr_tokenizer_open(t->dir, &k, err);
 	if (rc)
 		return rc;
 
 	/* where a byte has no token there are no ids to compare */
 	rc = encode_sample(k, &ids, &why);
+	const int32_t first = wanted_first(t, k);
 	zr_tokenizer_close(k);
-	char *text = !rc && ids.text ? zr_text("%s]", ids.text) : NULL;
+	if (!rc && ids.text)
+		*name = name_of(ids.text, -1, &failed);
+	if (!rc && ids.text && !*name && first >= 0)
+		*name = name_of(ids.text, first, &failed);
 	free(ids.text);
 	if (rc == ZR_ENOTSUP)
 		return 0;
+	if (failed)
+		return zr_no_memory(err);
 	if (rc)
 		return zr_err(err, rc, "%s", why.code ? why.text : "out of memory");
-	if (!text)
-		return zr_no_memory(err);
-
-	zr_sha256(text, strlen(text), digest);
-	free(text);
-	*name = zr_gguf_known(digest);
 	return 0;
 }
 
@@ -193,7 +222,7 @@ int zr_gguf_pre(const struct zr_gguf_tokens *t, const char **name, int *said, st
 {
 	*said = 0;
 	*name = NULL;
-	int rc = find_known(t->dir, name, err);
+	int rc = find_known(t, name, err);
 	if (rc || *name)
 		return rc;
 
