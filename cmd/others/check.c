@@ -13,12 +13,16 @@
 
 #define NEAR 1e-6 /* of a learning rate: fp32 counts in some schedules */
 
-/* A number of a section of [optimizer]; NAN: it has no such option. i: of several. */
+/* A number of a section; NAN: it has no such option. i: of several. */
 static double option_of(const struct zr_section *s, const char *name, int i)
 {
 	const struct zr_opt *o = zr_table_find(&s->table, name);
 
-	if (!o || (o->type != ZR_T_F64 && o->type != ZR_T_F64S))
+	if (!o)
+		return NAN;
+	if (o->type == ZR_T_I64)
+		return (double)*(const int64_t *)((const char *)s->opts + o->offset);
+	if (o->type != ZR_T_F64 && o->type != ZR_T_F64S)
 		return NAN;
 	return ((const double *)((const char *)s->opts + o->offset))[i];
 }
@@ -215,6 +219,20 @@ static int check_known(const struct zr_others *o, const struct zr_setup *setup,
 	return zr_err(err, ZR_EINVAL, "%s: the model has no tensor for its %s", o->path, t->name);
 }
 
+/* The rule by which the scale falls and grows. */
+static int check_rule(const struct zr_others *o, const struct zr_section *s, struct zr_error *err)
+{
+	int rc = 0;
+
+	if (o->window)
+		rc = compare(o, s, "loss_scale_window", 0, (double)o->window, err);
+	if (!rc && o->hysteresis)
+		rc = compare(o, s, "hysteresis", 0, (double)o->hysteresis, err);
+	if (!rc && o->floor > 0)
+		rc = compare(o, s, "min_loss_scale", 0, o->floor, err);
+	return rc;
+}
+
 static int check_scale(const struct zr_others *o, const struct zr_setup *setup,
 		       struct zr_error *err)
 {
@@ -230,7 +248,9 @@ static int check_scale(const struct zr_others *o, const struct zr_setup *setup,
 			      "fp16, or take the weights alone with --weights",
 			      o->path);
 
-	return 0;
+	if (!o->scaled || o->weights_only)
+		return 0;
+	return check_rule(o, setup->roles.precision.section, err);
 }
 
 int zr_others_check(const struct zr_others *o, struct zr_setup *setup, struct zr_error *err)

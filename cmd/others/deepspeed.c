@@ -99,6 +99,12 @@ static int take_dynamic(struct zr_others *o, const struct zr_torch *file,
 		rc = count(file, scaler, "last_overflow_iter", &o->scale.last_overflow, err);
 	if (!rc)
 		rc = count(file, scaler, "cur_hysteresis", &o->scale.hysteresis, err);
+	if (!rc)
+		rc = count(file, scaler, "scale_window", &o->window, err);
+	if (!rc)
+		rc = count(file, scaler, "delayed_shift", &o->hysteresis, err);
+	if (!zr_py_number(zr_py_attribute(scaler, "min_scale"), &o->floor))
+		o->floor = 0;
 	o->scaled = !rc;
 	return rc;
 }

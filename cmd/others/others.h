@@ -65,6 +65,9 @@ struct zr_others {
 	int64_t step, applied; /* as in struct zr_session */
 	int scaled;            /* scale is known */
 	struct zr_scale scale;
+	/* the rule of the scale, as options of [precision] fp16; 0: not told */
+	int64_t window, hysteresis;
+	double floor;
 };
 
 /* Opens what is at a path: the formats that are known are named where it is none of them. setup:

@@ -291,6 +291,20 @@ static int check_scheduler(const struct zr_others *o, struct zr_error *err)
 /* torch.amp.GradScaler doubles with the update that makes `growth_interval` in a row, which is one
  * earlier than [precision] fp16 after an overflow: the count is set so that they agree from here to
  * the next overflow. */
+/* Whether a factor is the one that [precision] fp16 has. */
+static int check_factor(const struct zr_torch *file, const char *name, double here,
+			struct zr_error *err)
+{
+	double there = here;
+
+	if (!zr_py_number(zr_py_get(file->root, name), &there) || there == here)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: %s = %g, and [precision] fp16 knows %g alone: --weights takes the "
+		      "weights alone",
+		      file->path, name, there, here);
+}
+
 static int take_scaler(struct zr_others *o, const struct zr_torch *file, struct zr_error *err)
 {
 	int64_t calm;
@@ -299,9 +313,13 @@ static int take_scaler(struct zr_others *o, const struct zr_torch *file, struct 
 		return zr_err(err, ZR_EINVAL, "%s: _growth_tracker is no number of steps",
 			      file->path);
 
+	if (zr_py_whole(zr_py_get(file->root, "growth_interval"), &o->window) && o->window < 1)
+		return zr_err(err, ZR_EINVAL, "%s: growth_interval is no number of steps",
+			      file->path);
+
 	o->scale.step = calm + 1;
 	o->scale.last_overflow = -1;
-	o->scale.hysteresis = 1;
+	o->scale.hysteresis = o->hysteresis = 1;
 	o->scaled = 1;
 	return zr_torch_number(file, zr_py_get(file->root, "scale"), "scale", &o->scale.scale, err);
 }
@@ -318,7 +336,11 @@ static int read_scaler(struct zr_others *o, struct zr_error *err)
 	if (rc)
 		return rc;
 
-	rc = take_scaler(o, &file, err);
+	rc = check_factor(&file, "growth_factor", 2, err);
+	if (!rc)
+		rc = check_factor(&file, "backoff_factor", 0.5, err);
+	if (!rc)
+		rc = take_scaler(o, &file, err);
 	zr_torch_close(&file);
 	return rc;
 }

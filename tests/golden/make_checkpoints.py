@@ -161,6 +161,31 @@ def universal(base, data):
     shutil.copy(f"{of}/losses.txt", to)
 
 
+def scaled(base, data):
+    """The universal checkpoint's options with the loss scaler of a training in fp16, after overflows."""
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29610", DS_ACCELERATOR="cpu")
+    import deepspeed
+    from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
+    deepspeed.init_distributed(dist_backend="gloo")
+    scaler = DynamicLossScaler(init_scale=2.0 ** 16, scale_window=1000, min_scale=1, delayed_shift=2, consecutive_hysteresis=False)
+    for overflow in (True, True, False, False):
+        scaler.update_scale(overflow)
+    state = torch.load(os.path.join(base, "universal/zero/optimizer_state.pt"), weights_only=False)
+    state.update(loss_scaler=scaler, dynamic_loss_scale=True)
+    torch.save(state, os.path.join(base, "scaled.pt"))
+    print(scaler.__dict__)
+    grad = torch.amp.GradScaler("cpu")  # as the Trainer saves it
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=0)
+    for _ in range(3):
+        grad.scale(parameter.sum()).backward()
+        grad.step(optimizer)
+        grad.update()
+        optimizer.zero_grad()
+    torch.save(grad.state_dict(), os.path.join(base, "scaler.pt"))
+    print(grad.state_dict())
+
+
 # ---- torch.distributed.checkpoint ----
 
 def fsdp_rank(rank, world, base, data):
@@ -228,6 +253,7 @@ CASES = {
     "dcp-2": lambda base, data: dcp_cases(base, data, 2),
     "dcp-4": lambda base, data: dcp_cases(base, data, 4),
     "universal": universal,  # of what deepspeed-2 wrote
+    "scaled": scaled,  # of that
 }
 
 

@@ -109,6 +109,27 @@ is "universal: the bits of the files that it was made of" "$(tail -n 1 run-unive
 goes_on "zero3 4 by its directory" "$golden/zero3-4/global_step4" ds.ini "${zero[@]}"
 refused "another schedule than DeepSpeed's" 'learning rate 0\.01, and \[scheduler\] cosine gives' "$golden/zero2-2" ds.ini
 
+# the loss scale of fp16, two overflows and two calm steps after its start
+rm -rf bad
+cp -r "$golden/universal" bad
+chmod -R u+w bad
+cp "$golden/scaled.pt" bad/zero/optimizer_state.pt
+refused "a scale without fp16" 'trained with a loss scale: choose \[precision\] plugin = fp16' bad ds.ini "${zero[@]}"
+refused "another rule of the scale" 'loss_scale_window = 1000, and \[precision\] has 500' \
+	bad ds.ini "${zero[@]}" -o precision.plugin=fp16 -o precision.loss_scale_window=500
+ok "a loss scale: imported" "$ZEROTH" checkpoint import bad ds.ini "${zero[@]}" -o precision.plugin=fp16 -o run.dir=scaled
+is "a loss scale: all of it" "$(grep -A 4 '"loss_scale": {' scaled/checkpoints/step-00000004/manifest.json | tr -d ' \n')" \
+	'"loss_scale":{"scale":"0x1p+15","step":4,"last_overflow":1,"hysteresis":1'
+fresh_trainer() { rm -rf bad; cp -r "$golden/trainer-gpt2" bad; chmod -R u+w bad; cp "$golden/scaler.pt" bad; }
+fresh_trainer
+half=(-o precision.plugin=fp16 -o precision.loss_scale_window=2000)
+refused "a scale of GradScaler: another rule" 'hysteresis = 1, and \[precision\] has 2' bad gpt2.ini "${gpt2[@]}" "${half[@]}"
+ok "a scale of GradScaler: imported" "$ZEROTH" checkpoint import bad gpt2.ini "${gpt2[@]}" "${half[@]}" \
+	-o precision.hysteresis=1 -o run.dir=grad
+is "a scale of GradScaler: all of it" "$(grep -A 4 '"loss_scale": {' grad/checkpoints/step-00000004/manifest.json | tr -d ' \n')" \
+	'"loss_scale":{"scale":"0x1p+16","step":4,"last_overflow":-1,"hysteresis":1'
+ok "a loss scale: it goes on" "$ZEROTH" train ds.ini "${zero[@]}" -o precision.plugin=fp16 -o run.dir=scaled --resume auto
+
 # ---- torch.distributed.checkpoint, of FSDP2 ----
 conf dcp.ini "$golden/dcp-2" "*norm.weight" 4
 dcp=(-o scheduler.plugin=constant -o train.gradient_clipping=0)
