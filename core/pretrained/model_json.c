@@ -66,18 +66,73 @@ int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *e
 	return rc;
 }
 
+/* What makes a model of 16 bits of one that was quantised, in Python with transformers 5: either
+ * the model can do it, or its files are read so with a configuration. Of the others, as gptq and
+ * awq, there is nothing that does. */
+static const struct {
+	const char *method, *configuration;
+} converted[] = {
+	{ "bitsandbytes", NULL },
+	{ "fp8", "FineGrainedFP8Config" },
+	{ "mxfp4", "Mxfp4Config" },
+	{ "compressed-tensors", "CompressedTensorsConfig" },
+};
+
+/* quant_method of a quantization_config; files of bitsandbytes once had none. NULL: neither. */
+static const char *quantised_by(const json_t *config)
+{
+	const char *by = json_string_value(json_object_get(config, "quant_method"));
+	const int bits = json_is_true(json_object_get(config, "load_in_4bit")) ||
+			 json_is_true(json_object_get(config, "load_in_8bit"));
+
+	if (!by && bits)
+		return "bitsandbytes";
+
+	return by;
+}
+
+/* The line of Python that converts the model in `dir`; "": there is none. */
+static void put_conversion(const char *by, const char *dir, char *out, size_t room)
+{
+	const size_t known = sizeof converted / sizeof *converted;
+	size_t i = 0;
+
+	*out = 0;
+	while (i < known && (!by || strcmp(by, converted[i].method)))
+		i++;
+	if (i == known)
+		return;
+
+	const char *with = converted[i].configuration;
+	if (with)
+		snprintf(out, room,
+			 ", or convert it: python3 -c \"from transformers import "
+			 "AutoModelForCausalLM as M, %s as C; M.from_pretrained('%s', "
+			 "quantization_config=C(dequantize=True)).save_pretrained('%s-16')\"",
+			 with, dir, dir);
+	else
+		snprintf(out, room,
+			 ", or convert it: python3 -c \"from transformers import "
+			 "AutoModelForCausalLM as M; "
+			 "M.from_pretrained('%s').dequantize().save_pretrained('%s-16')\"",
+			 dir, dir);
+}
+
 /* The values in its files are codes of whoever quantised it. */
-static int refuse_quantised(const struct zr_model_json *f, struct zr_error *err)
+static int refuse_quantised(const struct zr_model_json *f, const char *dir, struct zr_error *err)
 {
 	const json_t *config = json_object_get(f->root, "quantization_config");
-	const char *by = json_string_value(json_object_get(config, "quant_method"));
+	const char *by = quantised_by(config);
+	char conversion[800];
 	if (!config || json_is_null(config))
 		return 0;
+
+	put_conversion(by, dir, conversion, sizeof conversion);
 	return zr_err(err, ZR_EINVAL,
 		      "%s: quantization_config: %.80s has quantised its weights: "
-		      "give the directory of the model that they were made from; [model] store = "
+		      "give the directory of the model that they were made from%s; [model] store = "
 		      "nf4 or int8 keeps its frozen ones in as few bits",
-		      f->path, by ? by : "another program");
+		      f->path, by ? by : "another program", conversion);
 }
 
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
@@ -92,7 +147,7 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 		rc = zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model",
 			    f.path);
 	if (!rc)
-		rc = refuse_quantised(&f, err);
+		rc = refuse_quantised(&f, dir, err);
 	if (rc)
 		zr_model_json_close(&f);
 	else

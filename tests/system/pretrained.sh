@@ -82,6 +82,18 @@ like "a width of its own" "$("$ZEROTH" config show a.ini)" '^ffn_width = 40 ; di
 edit quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true}'
 refused "weights of bitsandbytes" \
 	'dir/config.json: quantization_config: bitsandbytes has quantised its weights: give the directory of the model that they were made from'
+refused "weights of bitsandbytes, and what converts them" \
+	"made from, or convert it: .* as M; M.from_pretrained\('dir'\).dequantize\(\).save_pretrained\('dir-16'\)"
+edit quantization_config '{"load_in_8bit": true}'
+refused "old weights of bitsandbytes" 'quantization_config: bitsandbytes has quantised its weights'
+edit quantization_config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+refused "weights of fp8" \
+	"quantization_config: fp8 has .*FineGrainedFP8Config as C; .*\('dir', quantization_config=C\(dequantize=True\)\)"
+for method in gptq awq; do
+	edit quantization_config "{\"quant_method\": \"$method\", \"bits\": 4}"
+	refused "weights of $method" \
+		"quantization_config: $method has quantised its weights: give .* made from; \[model\] store"
+done
 edit quantization_config '{"bits": 4}'
 refused "weights of others" 'quantization_config: another program has quantised'
 asks add_cross_attention true 'true: '
