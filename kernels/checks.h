@@ -286,6 +286,12 @@ static inline int zr_check_head(const struct zr_host *h, const char *op,
 	return zr_check_cap(h, op, o->logit_gain, o->softcap);
 }
 
+/* The rank of what is added to the logits of a head. */
+static inline int64_t zr_head_rank(const struct zr_op_head_loss *o)
+{
+	return ZR_HAS(o, struct zr_op_head_loss, dv) ? o->r : 0;
+}
+
 /* Rows in groups of per_row that lie `stride` apart. */
 static inline int zr_check_row_groups(const struct zr_host *h, const char *op, int64_t width,
 				      int64_t per_row, int64_t stride)

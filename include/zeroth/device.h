@@ -223,11 +223,14 @@ struct zr_op_bias_bwd {
 	float *db;
 };
 
-/* Softmax cross entropy fused with the output projection, in chunks of rows: logits = x w^T *
- * logit_gain and then, with softcap > 0, softcap * tanh(logits / softcap) (Gemma 2, 2024).
+#define ZR_OP_ACCUMULATE_DV 2u
+
+/* Softmax cross entropy fused with the output projection, in chunks of rows: logits = (x w^T +
+ * u v^T) * logit_gain, without u v^T where r is 0, and then, with softcap > 0, softcap *
+ * tanh(logits / softcap) (Gemma 2, 2024).
  * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row
  * order. With dx: dlogits = (softmax - onehot) * scale, times the slope of what was done to the
- * product; dx = dlogits w; dw = or += dlogits^T x.
+ * products; dx = dlogits w; dw = or += dlogits^T x; du = dlogits v; dv = or += dlogits^T u.
  * Where there is no target, loss and dlogits are 0; with weights both are multiplied by the row's.
  * Without dx, right[r] is the row's weight where the target is the likeliest token, which is the
  * first one with the largest logit; else 0, also where the loss is no number. GROWABLE. */
@@ -249,6 +252,10 @@ struct zr_op_head_loss {
 	float *right;              /* [rows], without dx; NULL: not wanted */
 	float logit_gain;          /* finite; 0: 1 */
 	float softcap;             /* finite; 0: none */
+	int64_t r;                 /* not of head_loss_rows; a device may refuse other than 0 */
+	const void *u, *v;         /* [rows, r], [vocabulary, r], of the type of x */
+	void *du;                  /* [rows, r], with dx */
+	float *dv;                 /* [vocabulary, r], with dx; NULL: not wanted */
 };
 
 /* x = gain * x and then, with softcap > 0, softcap * tanh(x / softcap), in place: what head_loss

@@ -34,6 +34,9 @@ extern "C" {
 /* Its rows are looked up by tokens: in the first layer it is wte of the device's embedding, and the
  * gradient of it dwte. */
 #define ZR_TENSOR_EMBEDDING 4u
+/* In the last layer it is w of the device's head_loss, and the gradient of it dw. Of a head that is
+ * the embedding the embedding alone says so. */
+#define ZR_TENSOR_HEAD 8u
 
 #define ZR_PERSISTENT_MOST (1 << 20) /* persistent numbers of all tensors of a model */
 

@@ -512,10 +512,14 @@ static json_t *pattern(const struct zr_inst *inst, int alpha)
 	return all_or_none(o, failed);
 }
 
-static json_t *words(const char *text)
+/* with_tied: also the name by which PEFT knows a head again that is the embedding. */
+static json_t *words(const char *text, int with_tied)
 {
 	json_t *list = *text ? json_array() : json_null();
 	int failed = !list;
+
+	if (with_tied && !failed)
+		failed = json_array_append_new(list, json_string(LORA_TIED_NAME));
 
 	while (!failed && *(text += strspn(text, " ,\t"))) {
 		const size_t n = strcspn(text, " ,\t");
@@ -547,7 +551,7 @@ const char *lora_config(struct zr_inst *inst, const char *base)
 			      has_inputs_first(inst), "bias", "none", "inference_mode", 1,
 			      "init_lora_weights", 1, "target_modules", targets(inst),
 			      "rank_pattern", pattern(inst, 0), "alpha_pattern", pattern(inst, 1),
-			      "modules_to_save", words(inst->o.modules_to_save));
+			      "modules_to_save", words(inst->o.modules_to_save, inst->tied_saved));
 
 	free(inst->text);
 	if (o)

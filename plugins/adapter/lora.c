@@ -30,10 +30,10 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct lora_opts, dropout, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
 	       "Probability to drop an element of what goes into an adapter, in training."),
 	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, LORA_ALL, 0, 0, "",
-	       "Modules that get an adapter, linear maps and the embedding of tokens: names, or "
-	       "their ends behind a dot, in which * and ? stand for letters; all-linear: every "
-	       "linear map but the head and routers; re: and a regular expression of Python that "
-	       "fits their whole names. Those of modules_to_save get none."),
+	       "Modules that get an adapter, linear maps, the head and the embedding of tokens: "
+	       "names, or their ends behind a dot, in which * and ? stand for letters; all-linear: "
+	       "every linear map but the head and routers; re: and a regular expression of Python "
+	       "that fits their whole names. Those of modules_to_save get none."),
 	ZR_OPT(struct lora_opts, exclude_modules, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Modules that get none, in the same form."),
 	ZR_OPT(struct lora_opts, layers_to_transform, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
@@ -250,7 +250,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
 		int32_t maps = maps_of(inst, of->units[k], &first);
 		mine[k] = of->units[k];
-		if (maps && inst->map[first].embeds && !looks_up)
+		if (maps && inst->map[first].tied && !looks_up)
 			maps = 0; /* the head that is this embedding stays as it is */
 		if (maps && is_expert(u) && !l->experts++)
 			first_beside = (int32_t)n;
@@ -264,6 +264,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 					l->use[l->n++] =
 						(struct lora_use){ &inst->map[m], (int32_t)tensor,
 								   a, expert ? -1 : l->kept++ };
+					l->heads += inst->map[m].heads;
 					a += 2;
 				}
 	}

@@ -28,6 +28,8 @@ struct lora_opts {
 		*rank_pattern, *alpha_pattern, *modules_to_save;
 };
 
+#define LORA_TIED_NAME "lm_head" /* of a head that is the embedding: PEFT knows no others */
+
 /* An adapted tensor. */
 struct lora_map {
 	const struct zr_tensor *weight; /* of the model */
@@ -38,7 +40,8 @@ struct lora_map {
 	uint32_t number;   /* of its dropout: among all, but experts have that of their first */
 	int32_t tensor, a; /* numbers of W and A in the declaration; B is a + 1 */
 	int embeds;        /* W is an embedding: a row of it for each of `in` tokens */
-	int tied;          /* it is also the head, which has no adapter */
+	int heads;         /* W is the output projection */
+	int tied;          /* it is an embedding and also the head, which has no adapter */
 };
 
 /* The same as a layer sees it: numbers among the tensors of its call. */
@@ -53,6 +56,7 @@ struct lora_layer {
 	int32_t n, tensors; /* tensors of the model */
 	int32_t kept;       /* maps that are no expert's */
 	int32_t experts;    /* units that are experts; 0: none has adapters */
+	int heads;          /* it has an adapted output projection */
 };
 
 struct zr_inst {

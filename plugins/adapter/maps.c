@@ -25,11 +25,6 @@ static int64_t element(const struct zr_layer_call *c)
 	return (int64_t)zr_bytes_of(c->dtype, 1);
 }
 
-static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)
-{
-	return inst->o.dropout > 0 && c->training;
-}
-
 static uint64_t larger(uint64_t a, int64_t b)
 {
 	return a > (uint64_t)b ? a : (uint64_t)b;
@@ -49,7 +44,7 @@ static struct lora_place carve(const struct zr_inst *inst, const struct lora_lay
 		r = larger(r, m->r);
 		if (m->embeds)
 			wide = larger(wide, m->out);
-		else if (inst->o.dropout > 0)
+		else if (inst->o.dropout > 0 || m->heads)
 			wide = larger(wide, m->in);
 	}
 
@@ -59,6 +54,12 @@ static struct lora_place carve(const struct zr_inst *inst, const struct lora_lay
 	bytes->saved = (uint64_t)l->kept * at.each;
 	bytes->work_fwd = bytes->saved + at.each + up(rows * wide * e);
 	at.embedding = lora_embedding_at(l, c, (char *)at.dlow, &bytes->work_fwd);
+	if (l->heads) { /* the last layer keeps nothing */
+		at.low = (char *)((uintptr_t)at.dlow + bytes->work_fwd);
+		bytes->work_fwd += bytes->saved;
+		bytes->saved = 0;
+	}
+
 	at.experts = lora_experts_at(inst, l, c, (char *)at.dlow, &bytes->work_fwd);
 	return at;
 }
@@ -76,18 +77,6 @@ void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* *x becomes x'. */
-static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows,
-		const void **x)
-{
-	const void *whole = *x;
-	if (!drops(w->inst, w->c))
-		return ZR_OK;
-
-	*x = w->at.dropped;
-	return lora_scale(w, m, rows, m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
-}
-
 /* dy B, which has been made for the other product of dy, or is made for it, too. */
 static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int64_t rows,
 			  int for_gradient)
@@ -104,24 +93,6 @@ static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int
 			    zr_array_at(w->c->dtype, w->at.dlow + (uint64_t)u->kept * w->at.each));
 }
 
-/* *op with s u v beside it. */
-static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint32_t flags,
-		   float dropout, const void *u, const void *v, const struct zr_op_matmul *op)
-{
-	struct zr_op_matmul_low_rank low = { .size = sizeof low,
-					     .flags = flags,
-					     .r = m->r,
-					     .gain = m->scale,
-					     .dropout = dropout,
-					     .rng = lora_rng(w, m),
-					     .first = w->c->slot_first * op->n,
-					     .u = u,
-					     .v = v,
-					     .product = *op };
-
-	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
-}
-
 static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct lora_use *u = &w->l->use[i];
@@ -129,7 +100,7 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	const uint32_t each = op->flags & ZR_MM_EACH_ROW;
 	void *low = w->at.low + (uint64_t)u->kept * w->at.each;
 	const void *x = op->a.data;
-	int rc = drop(w, m, op->m, &x);
+	int rc = lora_drop(w, m, op->m, &x);
 
 	if (!rc)
 		rc = lora_product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a],
@@ -137,20 +108,20 @@ static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul 
 	if (rc)
 		return rc;
 
-	return updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
+	return lora_updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
 static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct lora_use *u = &w->l->use[i];
-	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
+	const float dropout = lora_drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	int rc = lower_gradient(w, i, op->a.data, op->m, 0);
 
 	if (rc)
 		return rc;
 
-	return updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
+	return lora_updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
 }
 
 /* dA and dB; x and dy are the operands of the product that would be W's gradient. */
@@ -166,7 +137,7 @@ static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmu
 	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
 	const uint32_t flags = ZR_MM_TRANS_A | (c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0);
-	int rc = drop(w, m, op->k, &x);
+	int rc = lora_drop(w, m, op->k, &x);
 
 	if (!rc)
 		rc = lower_gradient(w, i, dy, op->k, 1);
@@ -193,6 +164,8 @@ static int mapped(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *
 	if (op->lda != op->k)
 		return zr_fail(w->inst->h, ZR_ENOTSUP, "%s: a product with gaps between its rows",
 			       weight->name);
+	if (w->l->use[i].map->heads)
+		return lora_head_logits(w, i, op);
 	if (transposed == (weight->map == ZR_MAP_OUT_IN))
 		return forward(w, i, op);
 
@@ -247,6 +220,8 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 		k->w.ops.embedding_bwd = lora_embedding_bwd;
 	}
 
+	if (l->heads)
+		k->w.ops.head_loss = lora_head_loss;
 	if (l->n > l->kept) {
 		k->w.ops.matmul_grouped = lora_grouped;
 		k->w.ops.matmul_grouped_dw = lora_grouped_dw;

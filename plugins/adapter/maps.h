@@ -66,6 +66,16 @@ struct zr_rng lora_rng(const struct lora_wrapped *, const struct lora_map *);
 int lora_scale(const struct lora_wrapped *, const struct lora_map *, int64_t rows, int64_t width,
 	       float gain, float dropout, const void *x, void *out);
 
+/* Whether the call drops; *x becomes x', in at.dropped if it does; *op with s u v beside it. */
+int lora_drops(const struct zr_inst *, const struct zr_layer_call *);
+int lora_drop(const struct lora_wrapped *, const struct lora_map *, int64_t rows, const void **x);
+int lora_updated(const struct lora_wrapped *, const struct lora_map *, uint32_t flags,
+		 float dropout, const void *u, const void *v, const struct zr_op_matmul *op);
+
+/* head.c: head_loss with an adapted w; the product of logits, by the use number i. */
+int lora_head_loss(const struct zr_ops *, struct zr_stream *, const struct zr_op_head_loss *);
+int lora_head_logits(const struct lora_wrapped *, int32_t i, const struct zr_op_matmul *);
+
 /* embedding.c. lora_embedding_at: the scratch of an embedding's adapter, from byte *bytes of `work`
  * on; adds its size to *bytes. */
 struct lora_embedding_place lora_embedding_at(const struct lora_layer *,

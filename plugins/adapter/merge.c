@@ -57,7 +57,7 @@ int lora_merge(struct zr_inst *inst, const struct zr_merge *g)
 			       "need an embedding and a head that differ; keep the adapter",
 			       m->weight->name);
 
-	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
+	const int out_in = m->weight->map == ZR_MAP_OUT_IN || m->heads;
 	const int64_t columns = out_in ? m->in : m->out;
 	double sum[TILE];
 	for (int64_t i = 0; i < g->n; i++)

@@ -47,3 +47,35 @@ int lora_scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t r
 
 	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
+
+int lora_drops(const struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	return inst->o.dropout > 0 && c->training;
+}
+
+int lora_drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows, const void **x)
+{
+	const void *whole = *x;
+	if (!lora_drops(w->inst, w->c))
+		return ZR_OK;
+
+	*x = w->at.dropped;
+	return lora_scale(w, m, rows, m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
+}
+
+int lora_updated(const struct lora_wrapped *w, const struct lora_map *m, uint32_t flags,
+		 float dropout, const void *u, const void *v, const struct zr_op_matmul *op)
+{
+	struct zr_op_matmul_low_rank low = { .size = sizeof low,
+					     .flags = flags,
+					     .r = m->r,
+					     .gain = m->scale,
+					     .dropout = dropout,
+					     .rng = lora_rng(w, m),
+					     .first = w->c->slot_first * op->n,
+					     .u = u,
+					     .v = v,
+					     .product = *op };
+
+	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
+}

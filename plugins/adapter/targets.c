@@ -166,7 +166,8 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 		   const char *module)
 {
 	const struct lora_opts *o = &inst->o;
-	const int rows_are_out = t->map == ZR_MAP_OUT_IN;
+	const int heads = (t->flags & ZR_TENSOR_HEAD) != 0;
+	const int rows_are_out = t->map == ZR_MAP_OUT_IN || heads;
 	double r = (double)o->r, alpha = o->alpha;
 
 	int rc = pattern_value(inst, "rank_pattern", o->rank_pattern, module, &r);
@@ -183,7 +184,8 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 			      .out = t->dims[!rows_are_out],
 			      .number = (uint32_t)inst->maps,
 			      .tensor = inst->map[inst->maps].tensor,
-			      .embeds = t->map == ZR_MAP_NONE };
+			      .embeds = (t->flags & ZR_TENSOR_EMBEDDING) != 0,
+			      .heads = heads };
 	if (m.r < 1 || m.r > m.in || m.r > m.out)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "r = %lld: %s is a map from %lld to %lld "
@@ -217,7 +219,7 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 	if (rc || !target || strcmp(strrchr(t->name, '.'), ".weight"))
 		return rc;
 
-	if (!is_map && !(t->flags & ZR_TENSOR_EMBEDDING))
+	if (!is_map && !(t->flags & (ZR_TENSOR_EMBEDDING | ZR_TENSOR_HEAD)))
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "targets: %s is no linear map, and no embedding of tokens, that "
 			       "can be adapted; what is to be trained as it is goes to "

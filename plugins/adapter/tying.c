@@ -133,8 +133,10 @@ int lora_tie(struct zr_inst *inst)
 	if (rc || !targets)
 		return rc;
 
-	return zr_fail(inst->h, ZR_ENOTSUP,
-		       "ensure_weight_tying: a head has no adapter here, and %s would need the one "
-		       "of %s: take these out of targets, or train both by modules_to_save",
-		       inst->head, inst->embedding);
+	return zr_fail(
+		inst->h, ZR_ENOTSUP,
+		"ensure_weight_tying: PEFT adapts %s and %s in the same memory, but trains "
+		"that twice, with moments for each: take these out of targets, or train both "
+		"by modules_to_save",
+		inst->embedding, inst->head);
 }

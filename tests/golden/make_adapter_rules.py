@@ -88,6 +88,10 @@ CASES = [
 	("llama", dict(target_modules=["embed_tokens"], ensure_weight_tying=True)),
 	("llama", dict(target_modules=["q_proj"], modules_to_save=["lm_head"],
 		       ensure_weight_tying=True)),
+	# heads
+	("llama", dict(target_modules=["lm_head", "q_proj"], rank_pattern={"lm_head": 3})),
+	("llama", dict(target_modules=r".*(lm_head|embed_tokens)")),
+	("gpt2", dict(target_modules="all-linear", exclude_modules=["lm_head"])),
 	# expressions are Python's, of Unicode
 	("llama", dict(target_modules="[^\u00e9]*\\.q_proj")),
 	("llama", dict(target_modules="(\u00e9|mode)\\w\\..*[\u00e0-\u00ffq]_proj")),

@@ -11,7 +11,7 @@
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote gpt2, llama and qwen2; PEFT
 # 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts; PEFT 0.21,
 # transformers 4.57 and PyTorch 2.4 those of PLAIN, which have no nf4.txt; PEFT 0.21.2, transformers
-# 5.24 and PyTorch 2.15 those that end with -tokens and -saved.
+# 5.24 and PyTorch 2.15 those that end with -tokens, -saved and -head.
 import os
 import shutil
 import sys
@@ -61,7 +61,8 @@ CASES = {
 	"qwen2-saved": ("qwen2", dict(r=2, lora_alpha=3, target_modules=["q_proj"],
 				      modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
 }
-PLAIN = ("gpt2-names", "gpt2-untied", "llama-tokens", "gpt2-tokens", "gemma2-tokens", "qwen2-saved")
+CASES["llama-head"] = ("llama", dict(r=3, lora_alpha=6, target_modules=["lm_head", "q_proj"]))
+PLAIN = ("llama-head", "gpt2-names", "gpt2-untied", "llama-tokens", "gpt2-tokens", "gemma2-tokens", "qwen2-saved")
 TIED = "gpt2-tokens", "gemma2-tokens"  # PEFT's merge would change the head, too
 
 

@@ -34,8 +34,8 @@ if not worst <= 5e-5:
     print(worst)
 END
 # base_of NAME: the model of adapters
-base_of() { case $1 in *-names | *-tokens | *-saved) echo "$golden/pretrained/${1%-*}" ;; *) echo "$golden/pretrained/$1" ;; esac; }
-for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe {llama,gpt2,gemma2}-tokens qwen2-saved; do
+base_of() { case $1 in *-names | *-tokens | *-saved | *-head) echo "$golden/pretrained/${1%-*}" ;; *) echo "$golden/pretrained/$1" ;; esac; }
+for model in gpt2 gpt2-names gpt2-untied llama qwen2 mixtral qwen3-moe {llama,gpt2,gemma2}-tokens qwen2-saved llama-head; do
 	trained peft.ini -o model.path="$(base_of $model)" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
@@ -67,7 +67,7 @@ header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
 		grep -oE '"base[^]]*\]' | sort
 }
-for model in gpt2 gpt2-names gpt2-untied llama mixtral {llama,gpt2}-tokens qwen2{-saved,}; do
+for model in gpt2 gpt2-names gpt2-untied llama mixtral {llama,gpt2}-tokens llama-head qwen2{-saved,}; do
 	adapters=$golden/adapters/$model
 	base=$(base_of $model)
 	trained peft.ini -o model.path="$base" -o adapter.path="$adapters" > digest
@@ -160,7 +160,7 @@ for model in gpt2 llama; do
 done
 sed 's/^plugin = lora/&\nmodules_to_save = lm_head\nensure_weight_tying = yes/' gpt2.ini > tied.ini
 echo 'targets = c_attn c_proj c_fc wte' >> gpt2.ini
-echo 'targets = *_proj embed_tokens' >> llama.ini
+echo 'targets = *_proj embed_tokens lm_head' >> llama.ini
 use_disk
 ways() {
 	same 'accumulation on two ranks' -n 2
@@ -290,7 +290,8 @@ refused 'a tied embedding' 'modules_to_save: unit wte is tied, 2 layers use it' 
 	-o adapter.modules_to_save=wte
 refused 'both, called otherwise than PEFT knows' 'modules_to_save: unit wte is tied, 2 layers use it' \
 	-o adapter.modules_to_save=wte -o adapter.ensure_weight_tying=yes
-refused 'adapters for both' 'ensure_weight_tying: a head has no adapter here, and lm_head would need' \
+refused 'adapters for both' \
+	'ensure_weight_tying: PEFT adapts transformer.wte and lm_head in the same memory, but trains' \
 	-o adapter.targets='c_attn lm_head' -o adapter.ensure_weight_tying=yes
 refused 'both, where the file says otherwise' \
 	'ensure_weight_tying = yes: adapter_config.json in path says no' \

@@ -204,7 +204,9 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 	struct zr_tally *t = of(ops);
 	const double v = (double)(op->n_rows ? op->n_rows : op->vocabulary),
 		     rows = (double)op->rows, c = (double)op->width;
-	const double flops = rows * c * v * (2 + (op->dx ? 2 : 0) + (op->dw ? 2 : 0));
+	const int64_t rank = ZR_HAS(op, struct zr_op_head_loss, dv) ? op->r : 0;
+	const double low = rows * (double)rank * v * (op->dx ? 6 : 2);
+	const double flops = rows * c * v * (2 + (op->dx ? 2 : 0) + (op->dw ? 2 : 0)) + low;
 	char name[ZR_RATE_NAME];
 
 	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));

@@ -128,6 +128,8 @@ static int head_loss(const struct zr_ops *ops, struct cpu_head c)
 				     0);
 		if (!rc && o->dw)
 			rc = cpu_head_grad_w(ops, &c, o->dw);
+		if (!rc)
+			rc = cpu_head_grad_low(ops, &c);
 	}
 	return rc;
 }

@@ -25,7 +25,7 @@ struct cpu_head {
 /* Losses of all columns of some rows, whose logits then are their gradient. */
 void cpu_head_rows(const struct cpu_head *c);
 
-/* logits = x w^T */
+/* logits = x w^T + u v^T */
 int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c);
 
 /* What the logits add to the stats of their rows, which the first columns begin; the target's logit
@@ -41,6 +41,9 @@ int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx
 		    int add);
 /* dw [columns, width] = or, but for the first rows of a batch, += dlogits^T x */
 int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw);
+
+/* du and dv of all columns, where there are some, as dx and dw. */
+int cpu_head_grad_low(const struct zr_ops *ops, const struct cpu_head *c);
 
 /* ---- head_blocks.c ---- */
 

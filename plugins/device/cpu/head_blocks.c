@@ -70,7 +70,8 @@ static int gains(const struct zr_op_head_loss *o, int64_t chunks)
 /* Whether the shape and the instruction set gain by blocks. */
 static int suits(const struct zr_ops *ops, const struct zr_op_head_loss *o, int64_t chunks)
 {
-	return ops->dev->isa == ZR_CPU_AMX && o->dtype == ZR_BF16 && gains(o, chunks);
+	return ops->dev->isa == ZR_CPU_AMX && o->dtype == ZR_BF16 && !zr_head_rank(o) &&
+	       gains(o, chunks);
 }
 
 int64_t cpu_head_blocks_work(const struct zr_ops *ops, const struct zr_op_head_loss *o,

@@ -192,62 +192,116 @@ void cpu_head_losses(const struct cpu_head *c)
 	}
 }
 
-/* logits = x w^T */
-int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c)
+/* ---- products ---- */
+
+/* One of the two that logits are the sum of: x w^T or u v^T. */
+struct factors {
+	const void *rows, *matrix; /* [rows, width], [vocabulary, width] */
+	int64_t width;
+};
+
+static struct factors full(const struct zr_op_head_loss *o)
+{
+	return (struct factors){ o->x, o->w, o->width };
+}
+
+static struct factors low(const struct zr_op_head_loss *o)
+{
+	return (struct factors){ o->u, o->v, zr_head_rank(o) };
+}
+
+/* logits = or += rows matrix^T */
+static int project(const struct zr_ops *ops, const struct cpu_head *c, struct factors f, int add)
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
-		.flags = ZR_MM_TRANS_B,
+		.flags = ZR_MM_TRANS_B | (add ? ZR_MM_ACCUMULATE : 0),
 		.m = c->rows,
 		.n = c->columns,
-		.k = o->width,
-		.a = zr_array_at(o->dtype, cpu_at(o->x, o->dtype, c->first * o->width)),
-		.lda = o->width,
-		.b = zr_array_at(o->dtype, cpu_at(o->w, o->dtype, c->column * o->width)),
-		.ldb = o->width,
+		.k = f.width,
+		.a = zr_array_at(o->dtype, cpu_at(f.rows, o->dtype, c->first * f.width)),
+		.lda = f.width,
+		.b = zr_array_at(o->dtype, cpu_at(f.matrix, o->dtype, c->column * f.width)),
+		.ldb = f.width,
 		.d = zr_array_at(ZR_F32, c->logits),
 		.ldd = c->stride,
 	};
 	return cpu_matmul_of(ops, &mm, c->rows, o->vocabulary);
 }
 
-int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx, int32_t dtype,
-		    int add)
+int cpu_head_project(const struct zr_ops *ops, const struct cpu_head *c)
+{
+	int rc = project(ops, c, full(c->op), 0);
+	if (rc || !zr_head_rank(c->op))
+		return rc;
+
+	return project(ops, c, low(c->op), 1);
+}
+
+/* d [rows, width] = or, fp32, += dlogits matrix */
+static int grad_rows(const struct zr_ops *ops, const struct cpu_head *c, struct factors f, void *d,
+		     int32_t dtype, int add)
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
 		.flags = add ? ZR_MM_ACCUMULATE : 0,
 		.m = c->rows,
-		.n = o->width,
+		.n = f.width,
 		.k = c->columns,
 		.a = zr_array_at(c->grad_dtype, c->logits),
 		.lda = grad_stride(c),
-		.b = zr_array_at(o->dtype, cpu_at(o->w, o->dtype, c->column * o->width)),
-		.ldb = o->width,
-		.d = zr_array_at(dtype, dx),
-		.ldd = o->width,
+		.b = zr_array_at(o->dtype, cpu_at(f.matrix, o->dtype, c->column * f.width)),
+		.ldb = f.width,
+		.d = zr_array_at(dtype, d),
+		.ldd = f.width,
 	};
 	return cpu_matmul_of(ops, &mm, mm.m, mm.n);
 }
 
-int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw)
+int cpu_head_grad_x(const struct zr_ops *ops, const struct cpu_head *c, void *dx, int32_t dtype,
+		    int add)
+{
+	return grad_rows(ops, c, full(c->op), dx, dtype, add);
+}
+
+/* d [columns, width] = or += dlogits^T rows; add: also for the first rows of a batch. */
+static int grad_matrix(const struct zr_ops *ops, const struct cpu_head *c, struct factors f,
+		       float *d, int add)
 {
 	const struct zr_op_head_loss *o = c->op;
-	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm,
-		.flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
+		.flags = ZR_MM_TRANS_A | (c->first > 0 || add ? ZR_MM_ACCUMULATE : 0),
 		.m = c->columns,
-		.n = o->width,
+		.n = f.width,
 		.k = c->rows,
 		.a = zr_array_at(c->grad_dtype, c->logits),
 		.lda = grad_stride(c),
-		.b = zr_array_at(o->dtype, cpu_at(o->x, o->dtype, c->first * o->width)),
-		.ldb = o->width,
-		.d = zr_array_at(ZR_F32, dw),
-		.ldd = o->width,
+		.b = zr_array_at(o->dtype, cpu_at(f.rows, o->dtype, c->first * f.width)),
+		.ldb = f.width,
+		.d = zr_array_at(ZR_F32, d),
+		.ldd = f.width,
 	};
-	return cpu_matmul_of(ops, &mm, o->vocabulary, o->width);
+	return cpu_matmul_of(ops, &mm, o->vocabulary, f.width);
+}
+
+int cpu_head_grad_w(const struct zr_ops *ops, const struct cpu_head *c, float *dw)
+{
+	return grad_matrix(ops, c, full(c->op), dw, (c->op->flags & ZR_OP_ACCUMULATE) != 0);
+}
+
+int cpu_head_grad_low(const struct zr_ops *ops, const struct cpu_head *c)
+{
+	const struct zr_op_head_loss *o = c->op;
+	const int64_t r = zr_head_rank(o);
+	if (!r)
+		return ZR_OK;
+
+	int rc = grad_rows(ops, c, low(o), cpu_at(o->du, o->dtype, c->first * r), o->dtype, 0);
+	if (rc || !o->dv)
+		return rc;
+
+	return grad_matrix(ops, c, low(o), o->dv, (o->flags & ZR_OP_ACCUMULATE_DV) != 0);
 }

@@ -220,6 +220,11 @@ int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
 		c.right = o->right;
 	int rc = zr_check_head(ops->dev->h, "head_loss", o);
+	if (!rc && zr_head_rank(o))
+		rc = zr_fail(
+			ops->dev->h, ZR_ENOTSUP,
+			"head_loss: adapters of the head are not computed on this device: take "
+			"the head out of [adapter] targets");
 	if (!rc)
 		rc = pad(ops, s, &c);
 	for (; !rc && c.first < o->rows; c.first += most) {

@@ -254,6 +254,7 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 		return u;
 
 	*t = decl_matrix(f->head, o->vocabulary, o->width, o->init_std);
+	t->flags = ZR_TENSOR_HEAD;
 	d->units[u] = unit_of(t, 1, *name);
 	return u + 1;
 }

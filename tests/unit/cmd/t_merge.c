@@ -64,6 +64,8 @@ static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		base = "gpt2";
 	if (!strcmp(model, "llama-tokens"))
 		base = "llama";
+	if (!strcmp(model, "llama-head"))
+		base = "llama";
 	if (!strcmp(model, "qwen2-saved"))
 		base = "qwen2";
 	const struct zr_export_from from = { .model = golden("pretrained", base),
@@ -119,6 +121,7 @@ static void merges_as_peft(void **unused)
 	compare("llama-tokens", NULL, "merged.safetensors");
 	compare("qwen2", NULL, "merged.safetensors");
 	compare("qwen2-saved", NULL, "merged.safetensors");
+	compare("llama-head", NULL, "merged.safetensors");
 	compare("mixtral", NULL, "merged.safetensors");
 	compare("qwen3-moe", NULL, "merged.safetensors");
 }
@@ -257,7 +260,8 @@ static int clean_up(void **unused)
 {
 	static const char *const made[] = { "gpt2",      "gpt2-names",   "gpt2-untied",
 					    "llama",     "qwen2",        "mixtral",
-					    "qwen3-moe", "llama-tokens", "qwen2-saved" };
+					    "qwen3-moe", "llama-tokens", "qwen2-saved",
+					    "llama-head" };
 	char dir[PATH_MAX];
 	(void)unused;
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++) {

@@ -384,6 +384,87 @@ static void accumulate(const struct dev *d, const char *variant)
 	head_free(&t);
 }
 
+/* ---- what an adapter adds ---- */
+
+#define RANK 5
+
+/* a [rows, width] and b [rows, RANK] beside each other */
+static void join(const struct buf *to, const struct buf *a, const struct buf *b, int64_t rows,
+		 int64_t width, int32_t dtype)
+{
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t k = 0; k < width + RANK; k++)
+			put(to->p, dtype, r * (width + RANK) + k,
+			    k < width ? get(a->p, dtype, r * width + k) :
+					get(b->p, dtype, r * RANK + k - width));
+}
+
+static void parts_agree(const char *variant, const char *name, const struct buf *part,
+			const struct buf *whole, int64_t n, int64_t from, int32_t dtype)
+{
+	const int64_t apart = whole->n / (part->n / n);
+
+	for (int64_t i = 0; i < part->n; i++) {
+		const double got = get(part->p, dtype, i);
+		const double want = get(whole->p, dtype, i / n * apart + from + i % n);
+		if (!(fabs(got - want) <= 1e-5 + 1e-2 * (dtype != ZR_F32) * (1 + fabs(want))))
+			fail_msg("%s: %s[%d] is %g, of one product %g", variant, name, (int)i, got,
+				 want);
+	}
+}
+
+/* x w^T + u v^T is the product of [x u] and [w v]. */
+static void low_rank(const struct dev *d, const char *variant)
+{
+	const int64_t rows = 150, width = 16, vocabulary = 513;
+
+	for (int i = 0; i < 2; i++) {
+		const int32_t type = types[i];
+		struct head a = head_new(d, rows, width, vocabulary, type, 1);
+		struct head b = head_new(d, rows, width + RANK, vocabulary, type, 1);
+		struct buf u = buf_random(rows * RANK, type, 7, 1),
+			   v = buf_random(vocabulary * RANK, type, 8, 1),
+			   du = buf_new(rows * RANK, type, 0),
+			   dv = buf_new(vocabulary * RANK, ZR_F32, 0);
+
+		join(&b.x, &a.x, &u, rows, width, type);
+		join(&b.w, &a.w, &v, vocabulary, width, type);
+		a.op.r = RANK;
+		a.op.u = u.p;
+		a.op.v = v.p;
+		a.op.du = du.p;
+		a.op.dv = (float *)(void *)dv.p;
+		assert_int_equal(head_run(d, &a), ZR_OK);
+		assert_int_equal(head_run(d, &b), ZR_OK);
+		parts_agree(variant, "loss", &a.loss, &b.loss, 1, 0, ZR_F32);
+		parts_agree(variant, "dx", &a.dx, &b.dx, width, 0, type);
+		parts_agree(variant, "dw", &a.dw, &b.dw, width, 0, ZR_F32);
+		parts_agree(variant, "du", &du, &b.dx, RANK, width, type);
+		parts_agree(variant, "dv", &dv, &b.dw, RANK, width, ZR_F32);
+
+		struct buf once = buf_copy(&dv);
+		a.op.flags = ZR_OP_ACCUMULATE_DV;
+		assert_int_equal(head_run(d, &a), ZR_OK);
+		for (int64_t k = 0; k < dv.n; k++)
+			assert_true(fabs(get(dv.p, ZR_F32, k) - 2 * get(once.p, ZR_F32, k)) <=
+				    1e-5);
+		assert_true(buf_guarded(&du) && buf_guarded(&dv));
+		buf_free(&once);
+		buf_free(&u);
+		buf_free(&v);
+		buf_free(&du);
+		buf_free(&dv);
+		head_free(&a);
+		head_free(&b);
+	}
+}
+
+static void what_an_adapter_adds_is_a_part_of_the_product(void **state)
+{
+	(void)state;
+	on_every_variant(low_rank);
+}
+
 static void accumulate_adds_to_dw(void **state)
 {
 	(void)state;
@@ -594,6 +675,7 @@ int main(void)
 		cmocka_unit_test(gradients_are_finite_differences_of_the_loss),
 		cmocka_unit_test(without_dx_it_is_the_same_loss_and_no_gradient),
 		cmocka_unit_test(accumulate_adds_to_dw),
+		cmocka_unit_test(what_an_adapter_adds_is_a_part_of_the_product),
 		cmocka_unit_test(huge_logits_do_not_overflow_and_a_nan_shows),
 		cmocka_unit_test(logits_of_a_large_batch_never_exist),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),

@@ -36,6 +36,8 @@ static struct fixture_setup setup_of(const char *model, int32_t dtype)
 static const char all_linear[] = "all-linear";
 /* and the embedding, which is the head of gpt2 */
 static const char tokens_too[] = "wte embed_tokens c_attn c_proj c_fc *_proj w1 w2 w3";
+/* and the head, but that of gpt2, which is the embedding */
+static const char heads_too[] = "lm_head *_proj w1 w2 w3";
 
 static struct fixture *fixture_of(const char *model, const char *dropout, const char *targets,
 				  int32_t dtype)
@@ -55,6 +57,8 @@ static int is_adapter(const struct fixture *r, int t)
 /* Whether adapters, and what goes into them, are all that learns from a tensor. */
 static int is_adapted(const struct fixture *r, int t, const char *targets)
 {
+	if (r->tensor[t]->flags & ZR_TENSOR_HEAD)
+		return targets == heads_too;
 	if (r->tensor[t]->flags & ZR_TENSOR_EMBEDDING)
 		return targets == tokens_too;
 
@@ -75,10 +79,10 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 {
 	(void)state;
 	for (int m = 0; models[m]; m++)
-		for (int k = 0; k < 4; k++) {
+		for (int k = 0; k < (m ? 6 : 4); k++) {
+			static const char *const targets[] = { all_linear, tokens_too, heads_too };
 			int32_t dtype = k % 2 ? ZR_BF16 : ZR_F32;
-			struct fixture *with =
-				fixture_of(models[m], "0", k < 2 ? all_linear : tokens_too, dtype);
+			struct fixture *with = fixture_of(models[m], "0", targets[k / 2], dtype);
 			struct fixture *without = fixture_new(setup_of(models[m], dtype));
 			add_nothing(with);
 			memcpy(with->value, without->value, (size_t)without->total * sizeof(float));
@@ -96,7 +100,7 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 /* But for those of a head that is the embedding: the head knows of no adapter. */
 static void check_frozen(const char *targets)
 {
-	for (int m = 0; models[m]; m++) {
+	for (int m = targets == heads_too; models[m]; m++) {
 		struct fixture *r = fixture_of(models[m], "0", targets, ZR_F32);
 		for (int t = 0; t < r->n_tensors; t++)
 			assert_int_equal((r->tensor[t]->flags & ZR_TENSOR_FROZEN) != 0,
@@ -107,7 +111,7 @@ static void check_frozen(const char *targets)
 			int64_t unwritten = 0;
 			for (int64_t i = 0; i < r->numel[t]; i++)
 				unwritten += isnan(g[i]) != 0;
-			if (!strcmp(r->tensor[t]->name, "wte.weight"))
+			if (targets == tokens_too && !strcmp(r->tensor[t]->name, "wte.weight"))
 				continue;
 			assert_int_equal(unwritten, is_adapted(r, t, targets) ? r->numel[t] : 0);
 		}
@@ -120,6 +124,7 @@ static void adapted_weights_are_frozen(void **state)
 	(void)state;
 	check_frozen(all_linear);
 	check_frozen(tokens_too);
+	check_frozen(heads_too);
 }
 
 /* Of every tensor but the adapted weights: those of norms tell whether what goes on to the layers
@@ -156,6 +161,8 @@ static void gradients_are_right(void **state)
 		gradients_agree_with_finite_differences(models[m], "0", all_linear);
 		gradients_agree_with_finite_differences(models[m], "0.3", all_linear);
 		gradients_agree_with_finite_differences(models[m], "0.3", tokens_too);
+		if (m)
+			gradients_agree_with_finite_differences(models[m], "0.3", heads_too);
 	}
 }
 
