@@ -42,6 +42,7 @@ cases() {
 export WORLDS='1 2 4'
 while read -r p m o g q z w act pieces buffers threads k s group <&3; do
 	[ "$z$w" != mics6 ] || w=4
+	one_in 4 || continue
 	case="optimizer $o, gradient $g, param $q, $z, $w ranks, $act, pieces $pieces, buffers $buffers, $threads threads"
 	is "I1 $p, master $m: $case, $k slices, $s share, trees of $group" \
 		"$(digest $p $m $o $g $q $z $w $act $pieces $buffers $threads "${common[@]}" $(of $k $s $group))" "${want[$p$k$group]}"
