@@ -178,6 +178,8 @@ int zr_codes_choose(struct zr_setup *s, struct zr_error *err);
 
 /* setup_layers.c: the bytes of all layers. Whether each can be cut as [train] slices says. */
 int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err);
+/* Of those that are computed again, as ZR_CALL_LEAN says it, once that is known. */
+int zr_setup_size_dropped(struct zr_setup *s, struct zr_error *err);
 int zr_setup_check_cuts(struct zr_setup *s, struct zr_error *err);
 
 /* setup_homes.c: what [zero] expert_ranks says; refuses what cannot be. ranks: of the training. */

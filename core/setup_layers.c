@@ -56,11 +56,12 @@ static int has_its_sums(const struct zr_layer_bytes *b)
 	return b->sums <= b->out && b->sums_at <= b->out - b->sums;
 }
 
-static int size_layer(struct zr_setup *s, uint32_t i, struct zr_error *err)
+/* lean: as one that is computed again, if the model can. */
+static int size_layer(struct zr_setup *s, uint32_t i, int lean, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
 	const int64_t rows = zr_sliced(&f->slices) ? f->slices.rows : f->batch.length;
-	struct zr_layer_bytes b = { .size = sizeof b };
+	struct zr_layer_bytes b = { .size = sizeof b, .wants_lean = (uint32_t)lean };
 	int rc = ZR_ASK(zr_model_of(&s->roles), model, bytes, err, (int32_t)i, f->batch.micro, rows,
 			f->types.dtype, s->roles.ops, &b);
 	if (rc)
@@ -98,7 +99,18 @@ int zr_setup_size_layers(struct zr_setup *s, struct zr_error *err)
 			      1 << 28);
 
 	for (uint32_t i = 0; !rc && i < f->decl.n_layers; i++)
-		rc = size_layer(s, i, err);
+		rc = size_layer(s, i, 0, err);
+	return rc;
+}
+
+int zr_setup_size_dropped(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_act_choice *act = s->programs.act;
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < s->facts.decl.n_layers; i++)
+		if (act[i].saved == ZR_ACT_RECOMPUTE && act[i].out != ZR_ACT_RECOMPUTE)
+			rc = size_layer(s, i, 1, err);
 	return rc;
 }
 

@@ -641,6 +641,8 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc && trains) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
+			rc = zr_setup_size_dropped(s, err);
+		if (!rc)
 			rc = zr_schedule_make(&s->facts.decl, 1, s->facts.frozen_unit,
 					      s->programs.act, &s->programs.train_uses, err);
 		if (!rc)

@@ -34,6 +34,7 @@ struct fixture {
 	int32_t tokens[ROWS * LENGTH_MOST], targets[ROWS * LENGTH_MOST];
 	struct zr_layer_bytes bytes[LAYERS];
 	void *out[LAYERS], *saved[LAYERS], *gradient;
+	int unread; /* nobody reads the output of the call */
 	float loss[ROWS * LENGTH_MOST];
 	double sum[2];
 };
@@ -217,6 +218,17 @@ static void fill(struct fixture *r)
 	}
 }
 
+static void size_layer(struct fixture *r, uint32_t i, int lean)
+{
+	struct zr_layer_bytes *b = &r->bytes[i];
+
+	*b = (struct zr_layer_bytes){ .size = sizeof *b, .wants_lean = (uint32_t)lean };
+	zr_must(&r->t,
+		ZR_CALL(r->c, ZR_MAIN, "bytes",
+			r->v->bytes(r->t.inst, (int32_t)i, ROWS, r->length, ZR_F32, r->ops, b)));
+	r->saved[i] = room(r->c, "what a layer saves", b->saved);
+}
+
 static void size_layers(struct fixture *r)
 {
 	struct zr_check *c = r->c;
@@ -226,13 +238,9 @@ static void size_layers(struct fixture *r)
 		zr_check_skip(c, "it has more layers than this test can hold");
 	r->length = r->d.context < LENGTH_MOST ? r->d.context : LENGTH_MOST;
 	for (uint32_t i = 0; i < r->d.n_layers; i++) {
-		struct zr_layer_bytes *b = &r->bytes[i];
-		*b = (struct zr_layer_bytes){ .size = sizeof *b };
-		zr_must(&r->t, ZR_CALL(c, ZR_MAIN, "bytes",
-				       r->v->bytes(r->t.inst, (int32_t)i, ROWS, r->length, ZR_F32,
-						   r->ops, b)));
+		const struct zr_layer_bytes *b = &r->bytes[i];
+		size_layer(r, i, 0);
 		r->out[i] = room(c, "the output of a layer", b->out);
-		r->saved[i] = room(c, "what a layer saves", b->saved);
 		most = b->grad > most ? b->grad : most;
 	}
 
@@ -274,7 +282,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.tokens = r->tokens,
 		.targets = r->targets,
 		.in = layer ? r->out[layer - 1] : NULL,
-		.out = r->out[layer],
+		.out = r->unread ? NULL : r->out[layer],
 		.saved = r->saved[layer],
 		.work = room(c, "the work memory", bytes),
 		.grad = back ? r->gradient : NULL,
@@ -286,6 +294,7 @@ static void call_with(struct fixture *r, uint32_t layer, int back, int training,
 		.loss_sum = l->flags & ZR_LAYER_LOSS ? r->sum : NULL,
 		.grad_scale = 1,
 		.aux_scale = (float)(ROWS * r->length),
+		.flags = r->bytes[layer].is_lean ? ZR_CALL_LEAN : 0,
 		.rng = { .seed = 5, .step = 1 },
 		.ops = r->ops,
 	};
@@ -415,6 +424,60 @@ static void check_added(struct fixture *r)
 				      "of %s",
 				      r->tensor[i]->name);
 	}
+}
+
+/* ---- computed again --------------------------------------------------------------- */
+
+/* Asks for ZR_CALL_LEAN. 0: no layer can. */
+static int become_lean(struct fixture *r)
+{
+	int lean = 0;
+
+	for (uint32_t i = 0; i < r->d.n_layers; i++) {
+		if (r->saved[i])
+			zr_area_free(r->c, r->saved[i]);
+		size_layer(r, i, 1);
+		lean |= r->bytes[i].is_lean != 0;
+	}
+
+	return lean;
+}
+
+/* What was saved is dropped, and made again by a forward whose output nobody reads. */
+static void forward_again(struct fixture *r, uint32_t layer)
+{
+	if (!r->bytes[layer].is_lean)
+		return;
+	if (r->bytes[layer].saved)
+		memset(r->saved[layer], 0xff, r->bytes[layer].saved);
+	r->unread = 1;
+	call(r, layer, 0, 1);
+	r->unread = 0;
+}
+
+/* The gradients so far are those of plain calls. */
+static void check_lean(struct fixture *r)
+{
+	for (int32_t i = 0; i < r->tensors; i++)
+		memcpy(r->unused[i], r->grad[i], (size_t)r->n[i] * 4);
+	if (!become_lean(r))
+		return;
+
+	zr_routing_pass(0);
+	memset(r->got, 0, sizeof r->got);
+	for (uint32_t i = 0; i + 1 < r->d.n_layers; i++)
+		call(r, i, 0, 1);
+	for (uint32_t i = r->d.n_layers; i-- > 0;) {
+		forward_again(r, i);
+		call(r, i, 1, 1);
+	}
+
+	for (int32_t i = 0; i < r->tensors; i++)
+		if (memcmp(r->unused[i], r->grad[i], (size_t)r->n[i] * 4))
+			zr_check_fail(r->c,
+				      "computed again with ZR_CALL_LEAN it gives another gradient "
+				      "of %s",
+				      r->tensor[i]->name);
 }
 
 /* ---- a device, by what models compute with it ------------------------------------ */
@@ -585,6 +648,8 @@ void zr_test_gradients(struct zr_check *c)
 	if (memcmp(first, r.grad[0], (size_t)r.n[0] * 4))
 		zr_check_fail(c, "the same calls give another gradient of %s", r.tensor[0]->name);
 	free(first);
+	check_lean(&r);
+	gradients(&r, 0);
 	check_added(&r);
 	zr_try_close(&r.t);
 }

@@ -137,6 +137,9 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->persistent = s->persistent;
 	call->max_scores =
 		(float *)(void *)c->at[zr_behind_pairs(ZR_O_LAYER_SCORES, layer->n_units)];
+	call->flags &= ~ZR_CALL_LEAN;
+	if (c->i->flags & ZR_F_LEAN)
+		call->flags |= ZR_CALL_LEAN;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
 	if (zr_sliced(&s->facts->slices)) {

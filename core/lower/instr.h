@@ -80,9 +80,10 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 #define ZR_F_COUNTS 512u
 /* COLLECTIVE: the same, with counts that a table has when it begins */
 #define ZR_F_ROWS     1024u
-#define ZR_F_UPDATE   32u  /* part of an update among layers: its time is counted */
-#define ZR_F_BACKWARD 64u  /* LAYER: its backward */
-#define ZR_F_LOGITS   128u /* LAYER: no loss, but the logits of the last row */
+#define ZR_F_UPDATE   32u   /* part of an update among layers: its time is counted */
+#define ZR_F_BACKWARD 64u   /* LAYER: its backward */
+#define ZR_F_LOGITS   128u  /* LAYER: no loss, but the logits of the last row */
+#define ZR_F_LEAN     2048u /* LAYER: ZR_CALL_LEAN */
 /* WRITE: it may go on when its program is over, because it reads a buffer that instructions alone
  * write. Once a program is ordered: it does go on, because no instruction there waits for it. */
 #define ZR_F_LATE 256u

@@ -126,7 +126,7 @@ static struct places places_of(struct zr_lowering *l, const struct zr_low_call *
 		p.in = zr_low_activation(l, place->in);
 	if (backward)
 		p.grad = l->work_grad;
-	else
+	else if (place->out >= 0)
 		p.out = zr_low_activation(l, place->out);
 	p.saved = zr_low_activation(l, place->saved);
 	return p;
@@ -200,11 +200,15 @@ static void layer_activations(struct zr_lowering *l, const struct zr_low_call *c
 
 static uint16_t layer_flags(const struct zr_lowering *l, const struct zr_low_call *c)
 {
+	uint16_t flags = 0;
+
+	if (l->f->layer_bytes[c->use->layer].is_lean)
+		flags = ZR_F_LEAN;
 	if (c->use->phase == ZR_BACKWARD)
-		return ZR_F_BACKWARD;
-	if (c->loss && l->f->mode == ZR_MODE_SAMPLE)
-		return ZR_F_LOGITS;
-	return 0;
+		flags |= ZR_F_BACKWARD;
+	else if (c->loss && l->f->mode == ZR_MODE_SAMPLE)
+		flags |= ZR_F_LOGITS;
+	return flags;
 }
 
 /* Where the forward of a micro-batch gives the largest scores of its heads, if they are wanted. */

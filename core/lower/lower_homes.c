@@ -263,6 +263,12 @@ static int needs_homes(const struct zr_lowering *l, const struct zr_low_call *c)
 	return !c->parts || c->parts & ZR_PART_AFTER;
 }
 
+/* Whether it is computed again for a backward, which needs nothing that experts make. */
+static int ends_early(const struct zr_lowering *l, const struct zr_low_call *c)
+{
+	return c->use->phase == ZR_RECOMPUTE && l->f->layer_bytes[c->use->layer].is_lean;
+}
+
 static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 {
 	const int32_t layer = c->use->layer, n = zr_layer_experts(l->f, layer);
@@ -281,6 +287,8 @@ static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)
 	for (int32_t k = 0; k < ZR_HOME_MEMORY; k++)
 		x.memory[k] = zr_none();
 	call(l, &x, ZR_HOME_SORT);
+	if (ends_early(l, c))
+		return;
 
 	make_tables(l, &x);
 	take_memory(l, &x);

@@ -196,7 +196,8 @@ static void walk(struct lives *l, const struct zr_setup_facts *f, const struct z
 
 	if (i > 0)
 		u->in = read_life(l, i - 1, OUT, use, number);
-	if (writes)
+	u->out = -1;
+	if (writes && !(use->phase == ZR_RECOMPUTE && f->layer_bytes[i].is_lean))
 		u->out = write_life(l, i, OUT, out, use, number, choice.out);
 	if (writes || l->layer[i][SAVED].life < 0) /* the loss layer had no forward */
 		u->saved = write_life(l, i, SAVED, saved, use, number, choice.saved);

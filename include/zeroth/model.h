@@ -195,6 +195,9 @@ struct zr_layer_bytes {
 	 * reads, and of one that it gives; where in `saved` the offsets of all rounds are. */
 	int64_t experts_per_token, expert_width;
 	uint64_t offsets_at;
+	/* Set by the host before bytes(), 1: it would call the layer with ZR_CALL_LEAN. Set by the
+	 * model, 1: it can, and saved, work_fwd and work_bwd are those of such calls. */
+	uint32_t wants_lean, is_lean;
 };
 
 /* ---- experts over ranks ----------------------------------------------------------
@@ -248,6 +251,12 @@ struct zr_home_call {
 /* What a token gets does not depend on how many are in the call: to sample with a cache gives the
  * same bits as without, where the device's products can (ZR_MM_EACH_ROW). */
 #define ZR_CALL_EACH_ROW 1u
+
+/* What the forward saves is dropped, and made again by a second forward just before the backward,
+ * whose output nobody reads: `out` is NULL there. So that one ends where the backward needs no
+ * more, and all three may keep less in `saved`: what the backward can make again from the rest
+ * costs no more there than it would before. The same bits. */
+#define ZR_CALL_LEAN 2u
 
 /* One call. GROWABLE. Tensors are those of the layer's units, in order, numbered through. */
 struct zr_layer_call {

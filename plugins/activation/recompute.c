@@ -9,7 +9,7 @@
  * form segments of k, counted from the last, each of which keeps the output of its last layer. The
  * input layer, too, keeps its output.
  *
- *   every = k         m = k: the last segment
+ *   every = k         m = k: the last segment; last = recompute: m = 0
  *   max_bytes = b   the largest m, and for it the smallest k, with peak() <= b: so the fewest
  *                   layers run again
  */
@@ -24,9 +24,11 @@ struct recompute_opts {
 	int64_t every;
 	uint64_t max_bytes;
 	int32_t outputs;
+	int32_t last;
 };
 
 static const char *const where[] = { "keep", "offload", NULL };
+static const char *const lasts[] = { "keep", "recompute", NULL };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct recompute_opts, every, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1e6, "layers",
@@ -41,6 +43,11 @@ static const struct zr_opt options[] = {
 		struct recompute_opts, outputs, 0, "keep", where,
 		"Where the outputs from which segments start again wait: on the device, or in the "
 		"tier of [offload.activation]."),
+	ZR_OPT_ENUM(
+		struct recompute_opts, last, 0, "keep", lasts,
+		"What becomes of the last segment. keep: everything of it stays, as its backward "
+		"follows at once. recompute: its forward runs again, too: slower by that, for "
+		"sequences so long that what one layer keeps does not fit."),
 };
 
 struct zr_inst {
@@ -194,6 +201,7 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 	struct sizes s = {
 		.layers = (const char *)layers, .n = n, .stride = stride, .choice = choice
 	};
+	const int64_t kept = inst->o->last ? 0 : inst->o->every;
 	int64_t i;
 
 	if (n < 3)
@@ -202,7 +210,7 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 			       "recompute");
 	if (inst->o->max_bytes)
 		return fit(inst, &s);
-	if (inst->o->every >= (int64_t)n - 2)
+	if (kept >= (int64_t)n - 2)
 		return zr_fail(
 			inst->h, ZR_EINVAL,
 			"every = %lld recomputes nothing: the last %lld layers are kept, as their "
@@ -210,8 +218,8 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 			"lower every, or use [activation] plugin = keep",
 			(long long)inst->o->every, (long long)inst->o->every, n - 2);
 
-	cut(&s, (uint32_t)inst->o->every, (uint32_t)inst->o->every);
-	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
+	cut(&s, (uint32_t)kept, (uint32_t)inst->o->every);
+	for (i = 0; inst->o->outputs && i < n - 1 - kept; i++)
 		if (choice[i].out == ZR_ACT_KEEP)
 			choice[i].out = ZR_ACT_OFFLOAD;
 
@@ -243,6 +251,10 @@ static int recompute_check(const struct zr_host *h, const void *opts)
 			h, ZR_EINVAL,
 			"max_bytes counts outputs that stay on the device: with outputs = offload "
 			"give every");
+	if (o->last && o->max_bytes)
+		return zr_fail(h, ZR_EINVAL,
+			       "max_bytes decides what the last layers keep: give last or "
+			       "max_bytes");
 	if (!o->every && !o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "every = 0 needs max_bytes, which then decides");
 

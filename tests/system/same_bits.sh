@@ -43,6 +43,8 @@ for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 bf16) fp16; do
 		one_in 2 && is "I1 $precision: recompute $option, $stage, $ranks ranks" "$(digest "$@" -n "$ranks" -o activation.plugin=recompute \
 			-o activation.$option -o zero.plugin=$stage -o device.threads=1)" "$one"
 	done
+	one_in 2 && is "I1 $precision: the last layers are computed again, too" "$(digest "$@" -n 2 -o zero.plugin=stage3 -o device.threads=1 \
+		-o activation.plugin=recompute -o activation.every=2 -o activation.last=recompute)" "$one"
 	set -- "$@" -o device.threads=1 -o activation.plugin=offload
 	one_in 2 && is "I1 $precision: activations on disk" "$(digest "$@" $disk)" "$one"
 	one_in 2 && is "I1 $precision: activations on disk, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $disk)" "$one"

@@ -98,6 +98,12 @@ static struct zr_home_call home_part(const struct costs *c, const struct zr_inst
 	return part;
 }
 
+/* Whether it is computed again, and nobody reads its output. */
+static int ends_early(const struct costs *c, const struct zr_instr *i)
+{
+	return i->flags & ZR_F_LEAN && c->p->operand[i->first + ZR_O_LAYER_OUT].region < 0;
+}
+
 static int layer(struct costs *c, const struct zr_instr *i, double *seconds, struct zr_error *err)
 {
 	struct zr_setup *s = c->s;
@@ -117,7 +123,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.tokens = nowhere(0),
 		.targets = nowhere(1),
 		.in = nowhere(2),
-		.out = nowhere(3),
+		.out = ends_early(c, i) ? NULL : nowhere(3),
 		.saved = nowhere(4),
 		.work = nowhere(5),
 		.grad = backward ? nowhere(6) : NULL,
@@ -129,6 +135,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.loss_sum = nowhere(8),
 		.grad_scale = 1,
 		.aux_scale = 1,
+		.flags = i->flags & ZR_F_LEAN ? ZR_CALL_LEAN : 0,
 		.ops = &c->tally.ops,
 		.first_row = i->block,
 		.n_rows = i->blocks,

@@ -6,7 +6,8 @@
  * their norms where they have some, and v, (H + 2K) D; attention's output H D; x2 C; what the
  * feed-forward part's activation reads, F or, with a gate, 2F; lse H; of each norm 1 or 2, and what
  * the norms after a branch read, C each; moe.c has what experts keep. The other outputs of norms,
- * and that of the activation, are computed again.
+ * and that of the activation, are computed again; with ZR_CALL_LEAN what the activation reads, too,
+ * for which a forward that is computed again ends at x2.
  *
  * With a cache k and v are there, or all of q, k and v where one map gives them: the rows of all
  * tokens so far, of which this call adds its own. With slices the same is in zr_layer_call.keys,
@@ -107,6 +108,25 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 	}
 }
 
+/* Where a norm follows the branch, its backward reads what the whole branch made. */
+int block_can_be_lean(const struct zr_inst *g)
+{
+	return g->at[AFTER2_W] < 0;
+}
+
+/* What the feed-forward part's activation reads. */
+static void carve_gates(const struct pass *p, struct carver *v, void **gate, void **up)
+{
+	if (has(p, GATE_UP_W)) {
+		*gate = take_rows(v, p, 2 * p->F);
+		*up = skip(p, *gate, p->F);
+		return;
+	}
+
+	*gate = has(p, GATE_W) ? take_rows(v, p, p->F) : NULL;
+	*up = take_rows(v, p, p->F);
+}
+
 static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved *s)
 {
 	struct carver v = { (uintptr_t)base, 0 };
@@ -124,18 +144,10 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 	else
 		s->att = take_rows(&v, p, p->H * p->D);
 	s->x2 = take_rows(&v, p, p->C);
-	if (p->o->experts) {
+	if (p->o->experts)
 		moe_carve_saved(p, &v, &s->routing);
-	} else if (has(p, GATE_UP_W)) {
-		s->gate = take_rows(&v, p, 2 * p->F);
-		s->up = skip(p, s->gate, p->F);
-	} else {
-		if (has(p, GATE_W))
-			s->gate = take_rows(&v, p, p->F);
-		else
-			s->gate = NULL;
-		s->up = take_rows(&v, p, p->F);
-	}
+	else if (!p->lean)
+		carve_gates(p, &v, &s->gate, &s->up);
 
 	if (has(p, AFTER1_W)) {
 		s->o = take_rows(&v, p, p->C);
@@ -182,6 +194,19 @@ static void use_normed(const struct pass *p, struct block_saved *s, const struct
 	find_first(p, s);
 }
 
+static void use_gates(const struct pass *p, struct block_saved *s, const struct block_work *w)
+{
+	if (!p->lean)
+		return;
+
+	s->gate = w->gate;
+	s->up = w->up;
+	if (p->o->experts && !has_homes(p)) {
+		s->routing.gate = w->moe.gate;
+		s->routing.up = w->moe.up;
+	}
+}
+
 static uint64_t carve_forward(const struct pass *p, void *base, struct block_work *w)
 {
 	struct carver v = { (uintptr_t)base, 0 };
@@ -191,6 +216,8 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 		moe_carve_forward(p, &v, &w->moe);
 	else
 		w->act = take_rows(&v, p, p->F);
+	if (p->lean && !p->o->experts)
+		carve_gates(p, &v, &w->gate, &w->up);
 	carve_normed(p, &v, w);
 	return v.used;
 }
@@ -253,6 +280,8 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 			w->dact = w->dup;
 	}
 
+	if (p->lean && !p->o->experts)
+		carve_gates(p, &ffn, &w->gate, &w->up);
 	carve_dqkv(p, &att, w);
 	carve_normed(p, &att, w);
 	return carver_max(ffn.used, att.used);
@@ -351,6 +380,7 @@ int block_forward(const struct pass *p)
 	carve_saved(p, p->c->saved, &s);
 	carve_forward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
+	use_gates(p, &s, &w);
 	if (!begins_block(p))
 		return homes_forward(p, &s, &w);
 
@@ -361,6 +391,8 @@ int block_forward(const struct pass *p)
 		return homes_forward(p, &s, &w);
 	if (p->o->experts)
 		return moe_forward(p, &s, &w);
+	if (!p->c->out)
+		return ZR_OK;
 
 	return ffn_forward(p, &s, &w);
 }
@@ -396,6 +428,7 @@ int block_backward(const struct pass *p)
 	carve_saved(p, p->c->saved, &s);
 	carve_backward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
+	use_gates(p, &s, &w);
 	if (p->parts & ZR_PART_AFTER)
 		rc = after_backward(p, &s, &w);
 	if (rc || !ends_block(p))

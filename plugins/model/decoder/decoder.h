@@ -217,6 +217,7 @@ struct pass {
 	int sliced;     /* whether a block's rows are a slice of their sequence */
 	int by_heads;   /* and attention is divided by heads: H and K are of those that are here */
 	uint32_t parts; /* of the block, ZR_PART_* to compute */
+	int lean;       /* a block is computed again: gate and up are made in the backward */
 	/* Rows of the sequence that come before these, of which attention reads keys and values;
 	 * all rows of it, as far as the call knows. */
 	int64_t first, sequence;
@@ -241,6 +242,7 @@ static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_
 			  .F = o->ffn_width,
 			  .dropout = c->training ? (float)o->dropout : 0,
 			  .parts = ALL_PARTS,
+			  .lean = (c->flags & ZR_CALL_LEAN) != 0,
 			  .first = c->past,
 			  .sequence = c->past + c->length };
 
@@ -458,6 +460,7 @@ struct block_work {
 	void *q, *k; /* [N, H D], [N, K D] after their norms */
 	/* backward only: */
 	void *dact;         /* [N, F] */
+	void *gate, *up;    /* where they are not kept; in the forward, too */
 	void *dgate, *dup;  /* as gate, up */
 	void *dqkv;         /* [N, (H + 2K) D] */
 	void *dq, *dk, *dv; /* as q, k, v */
@@ -470,6 +473,7 @@ struct block_work {
 };
 
 void block_bytes(const struct pass *, struct zr_layer_bytes *out);
+int block_can_be_lean(const struct zr_inst *); /* whether ZR_CALL_LEAN can be */
 int block_forward(const struct pass *);
 int block_backward(const struct pass *);
 

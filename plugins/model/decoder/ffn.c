@@ -64,10 +64,22 @@ static int norm_input(const struct pass *p, const struct block_saved *s, const s
 	return ZR_OK;
 }
 
+/* What the activation reads. */
+static int open_gates(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
+	const struct inputs in = inputs_of(p, w);
+	const void *y = input(p, s, w);
+
+	int rc = linear(p, in.map[0], y, gated(p) ? s->gate : s->up, NULL);
+	if (rc || in.n == 1)
+		return rc;
+
+	return linear(p, in.map[1], y, s->up, NULL);
+}
+
 static int activate(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct inputs in = inputs_of(p, w);
 	struct zr_op_swiglu op = { .size = sizeof op,
 				   .dtype = c->dtype,
 				   .activation = p->o->activation + 1,
@@ -75,18 +87,17 @@ static int activate(const struct pass *p, const struct block_saved *s, const str
 				   .gate = s->gate,
 				   .up = s->up,
 				   .out = w->act };
-	const void *y = input(p, s, w);
 	int rc;
 
 	if (!gated(p))
-		return linear(p, in.map[0], y, w->act, s->up);
+		return linear(p, inputs_of(p, w).map[0], input(p, s, w), w->act, s->up);
 	if (has(p, GATE_UP_W)) {
 		op.width = p->F;
 		op.stride = 2 * p->F;
 	}
 
-	if ((rc = linear(p, in.map[0], y, s->gate, NULL)) ||
-	    (in.n > 1 && (rc = linear(p, in.map[1], y, s->up, NULL))))
+	rc = open_gates(p, s, w);
+	if (rc)
 		return rc;
 
 	return c->ops->swiglu(c->ops, c->stream, &op);
@@ -144,12 +155,25 @@ static int activate_backward(const struct pass *p, const struct block_saved *s,
 	return c->ops->gelu_bwd(c->ops, c->stream, &gelu);
 }
 
+static int open_gates_again(const struct pass *p, const struct block_saved *s,
+			    const struct block_work *w)
+{
+	int rc = norm_input(p, s, w);
+	if (rc)
+		return rc;
+
+	return open_gates(p, s, w);
+}
+
 int ffn_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	struct inputs in = inputs_of(p, w);
 	const void *dy;
-	int rc;
-	if ((rc = branch_gradient(p, 2, AFTER2_W, s->down, s->after_stats2, w, &dy)) ||
+	int rc = ZR_OK;
+
+	if (p->lean)
+		rc = open_gates_again(p, s, w);
+	if (rc || (rc = branch_gradient(p, 2, AFTER2_W, s->down, s->after_stats2, w, &dy)) ||
 	    (rc = linear_dx(p, map_down(p), dy, w->dact)) || (rc = activate_backward(p, s, w)) ||
 	    (rc = linear_dw(p, map_down(p), w->act, dy)) || (rc = norm_input(p, s, w)) ||
 	    (rc = inputs_backward(p, &in, input(p, s, w), w->sum, w->dln)))

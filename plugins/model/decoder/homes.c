@@ -34,7 +34,7 @@ static int sort(const struct pass *p, const struct routing *r, const void *x)
 {
 	const struct zr_layer_call *c = p->c;
 	const int64_t E = p->o->experts, k = p->o->experts_per_token, rounds = moe_rounds(p);
-	struct zr_op_route op = moe_route_op(p, r, 1);
+	struct zr_op_route op = moe_route_op(p, r, c->out != NULL);
 
 	int rc = moe_logits(p, r, x);
 	if (!rc && (rounds == 1 || op.sums))

@@ -171,6 +171,8 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 				   .slot_rows = length * g->slices,
 				   .parts = g->slices > 1 ? ALL_PARTS : 0,
 				   .ops = ops };
+	const int lean = out->wants_lean && layer > 0 && layer <= g->o->layers &&
+			 block_can_be_lean(g);
 	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);
@@ -182,7 +184,8 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)c.slot_rows, (long long)g->o->context);
 
-	*out = (struct zr_layer_bytes){ .size = sizeof *out };
+	p.lean = lean;
+	*out = (struct zr_layer_bytes){ .size = sizeof *out, .is_lean = (uint32_t)lean };
 	take_rows(&row, &p, p.C);
 	if (layer == g->o->layers && g->slices > 1) {
 		out->sums_at = row.used;

@@ -130,7 +130,7 @@ void moe_carve_saved(const struct pass *p, struct carver *v, struct routing *r)
 	r->offsets = take_words(v, moe_rounds(p) * (E + 1));
 	r->order = take_words(v, places(p));
 	r->where = take_words(v, places(p));
-	if (has_homes(p)) {
+	if (has_homes(p) || p->lean) {
 		r->gate = r->up = NULL;
 		return;
 	}
@@ -147,6 +147,16 @@ static void carve_came(const struct pass *p, struct carver *v, struct moe_work *
 	m->act = take(v, p, most_rows(p), p->F);
 }
 
+/* Of places, where they are not kept. */
+static void carve_gates(const struct pass *p, struct carver *v, struct moe_work *m)
+{
+	if (!p->lean)
+		return;
+
+	m->gate = take(v, p, places(p), p->F);
+	m->up = take(v, p, places(p), p->F);
+}
+
 void moe_carve_forward(const struct pass *p, struct carver *v, struct moe_work *m)
 {
 	if (has_homes(p)) {
@@ -156,6 +166,7 @@ void moe_carve_forward(const struct pass *p, struct carver *v, struct moe_work *
 
 	m->x = m->y = take(v, p, places(p), p->C); /* x is used up when y is made */
 	m->act = take(v, p, places(p), p->F);
+	carve_gates(p, v, m);
 }
 
 /* dx lies where act was, x where dy was: each is used up before. */
@@ -169,6 +180,7 @@ static void carve_backward(const struct pass *p, struct carver *v, struct moe_wo
 	m->x = m->dy = take(v, p, places(p), p->C);
 	m->dgate = take(v, p, places(p), p->F);
 	m->dup = take(v, p, places(p), p->F);
+	carve_gates(p, v, m);
 }
 
 void moe_carve_backward(const struct pass *p, struct carver *v, struct moe_work *m)
@@ -256,7 +268,7 @@ struct zr_op_route moe_route_op(const struct pass *p, const struct routing *r, i
 static int route(const struct pass *p, const struct routing *r, const void *x)
 {
 	const struct zr_layer_call *c = p->c;
-	const struct zr_op_route op = moe_route_op(p, r, 1);
+	const struct zr_op_route op = moe_route_op(p, r, p->c->out != NULL);
 	int rc = moe_logits(p, r, x);
 
 	if (rc)
@@ -293,8 +305,10 @@ int moe_forward(const struct pass *p, const struct block_saved *s, const struct 
 	int rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
 	if (!rc)
 		rc = route(p, r, w->ln);
-	if (!rc)
-		rc = gather(p, r, w->ln, m->x);
+	if (rc || !out)
+		return rc;
+
+	rc = gather(p, r, w->ln, m->x);
 	if (!rc)
 		rc = experts_forward(p, &at, m->x, m->act, m->y);
 	if (!rc)
@@ -417,14 +431,33 @@ static int sum_of_places(const struct pass *p, const struct routing *r, const fl
 	return c->ops->expert_combine(c->ops, c->stream, &op);
 }
 
+/* Of all places, where they were not kept. */
+static int gates_again(const struct pass *p, const struct block_saved *s,
+		       const struct block_work *w, const struct expert_rows *at)
+{
+	const struct moe_work *m = &w->moe;
+
+	int rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N);
+	if (!rc)
+		rc = gather(p, &s->routing, w->ln, m->x);
+	if (rc)
+		return rc;
+
+	return experts_gate_up(p, at, m->x);
+}
+
 int moe_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct routing *r = &s->routing;
 	const struct moe_work *m = &w->moe;
 	const struct expert_rows at = rows_of_places(p, r);
-	const void *dy;
+	const void *dy = NULL;
+	int rc = ZR_OK;
 
-	int rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy);
+	if (p->lean)
+		rc = gates_again(p, s, w, &at);
+	if (!rc)
+		rc = branch_gradient(p, 2, AFTER2_W, NULL, NULL, w, &dy);
 	if (!rc)
 		rc = gather(p, r, dy, m->dy);
 	if (!rc)

@@ -69,12 +69,18 @@ int ask_again(struct zr_setup *s, struct zr_error *err)
 							.choose = planted_choose };
 	const void *real = s->roles.activation.vtbl;
 	free(s->programs.act);
+	free(s->facts.layer_bytes);
+	free(s->facts.slice_bytes);
 	zr_schedule_free(&s->programs.train_uses);
 	zr_activation_free(&s->programs.train_act);
 	zr_plan_free(&s->plan);
 	s->roles.activation.vtbl = &policy;
-	int rc = zr_activation_ask(s, err);
+	int rc = zr_setup_size_layers(s, err);
+	if (!rc)
+		rc = zr_activation_ask(s, err);
 	s->roles.activation.vtbl = real;
+	if (!rc)
+		rc = zr_setup_size_dropped(s, err);
 	if (!rc)
 		rc = zr_schedule_make(&s->facts.decl, 1, NULL, s->programs.act,
 				      &s->programs.train_uses, err);
@@ -299,6 +305,12 @@ static void mark_others(struct walk *w, const struct zr_instr *i)
 			mark(w, &w->p->operand[k], OTHER);
 }
 
+/* Computed again, it has no output where nobody reads that. */
+static int ends_early(const struct zr_instr *in, const struct zr_operand *o)
+{
+	return in->flags & ZR_F_LEAN && o[ZR_O_LAYER_OUT].region < 0;
+}
+
 /* What a use reads is there before and after it wrote: it must not write over that, nor one result
  * over the other. */
 static void walk_use(struct walk *w, const struct zr_instr *in)
@@ -321,7 +333,7 @@ static void walk_use(struct walk *w, const struct zr_instr *in)
 			mark(w, &o[ZR_O_LAYER_OUT], OUT_OF + i);
 		if (!backward || loss)
 			mark(w, &o[ZR_O_LAYER_SAVED], SAVED_OF + i);
-		if (!backward)
+		if (!backward && !ends_early(in, o))
 			expect(w, &o[ZR_O_LAYER_OUT], b->out, OUT_OF + i);
 	}
 }

@@ -134,8 +134,8 @@ static void I2_segments_take_what_the_formula_says(void **unused)
 	for (int i = 0; i < 2 * (L - 1); i++) {
 		unsigned k = (unsigned)i / 2 + 1;
 		struct zr_setup *s = recompute(i & 1 ? "bf16" : "fp32", "every", k);
-		uint64_t out = up(s->facts.layer_bytes[1].out, 64),
-			 saved = up(s->facts.layer_bytes[1].saved, 64);
+		uint64_t out = up(s->facts.layer_bytes[L].out, 64),
+			 saved = up(s->facts.layer_bytes[L].saved, 64);
 		uint64_t want = (1 + (L - k + k - 1) / k) * out + k * (out + saved);
 		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, want);
 		plan_close(s);
