@@ -99,18 +99,21 @@ tables() {
 	printf '%8s %2s %4s %-5s %-5s %9s\n' tokens S K by layer "$columns"
 	for length in 32768 131072 262144 524288; do
 		for k in 1 8 64; do
-			printf '%8d %2d %4d %-5s %-5s ' $length 1 $k - both
-			plan "${card[@]}" $both -o zero.plugin=stage3 -o train.sequence_length=$length -o train.slices=$k \
-				-o offload.optimizer.plugin=cpu -o offload.gradient.plugin=cpu -o offload.param.plugin=cpu
+			for layers in both last; do
+				printf '%8d %2d %4d %-5s %-5s ' $length 1 $k - $layers
+				plan "${card[@]}" ${!layers} -o zero.plugin=stage3 -o train.sequence_length=$length -o train.slices=$k \
+					-o offload.optimizer.plugin=cpu -o offload.gradient.plugin=cpu -o offload.param.plugin=cpu
+			done
 		done
 	done
 }
 
 # What is kept of a layer from its forward to its backward. again: its output, all else is computed again; away: all, on the
-# host; both: its output, on the host.
+# host; both: its output, on the host; last: so of the last layer, too, which else keeps all until its backward.
 again='-o activation.plugin=recompute'
 away='-o activation.plugin=offload -o offload.activation.plugin=cpu'
 both='-o activation.plugin=recompute -o activation.outputs=offload -o offload.activation.plugin=cpu'
+last="$both -o activation.last=recompute"
 
 trains() {
 	seq 1 40000 > text

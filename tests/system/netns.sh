@@ -57,4 +57,23 @@ for stage in stage0 stage3 hpz mics; do
 	is "I1: 2 ranks on each of two hosts, $stage" "$(tail -n 1 <<<"$out")" "$one"
 	[ "$(tail -n 1 <<<"$out")" = "$one" ] || note "$(tail -n 20 err)"
 done
+
+# shared NAME RANKS_OPTIONS OPTION...: what ranks share, of one host or of both, is what one process has alone
+shared() {
+	local out one
+	rm -rf alone over
+	one=$("$ZEROTH" train tiny.ini -o run.dir=alone "${@:3}" 2>&1 | tail -n 1)
+	like "$1: one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+	out=$(over_hosts "$ZEROTH" train tiny.ini -o run.dir=over -o boot.plugin=mpi -o comm.plugin=mpi $2 "${@:3}" 2> err)
+	is "I1: 2 ranks on each of two hosts, $1" "$(tail -n 1 <<<"$out")" "$one"
+	[ "$(tail -n 1 <<<"$out")" = "$one" ] || note "$(tail -n 20 err)"
+}
+mixture=(-o model.plugin=mixtral -o model.ffn_width=40 -o model.experts=4 -o model.experts_per_token=2 -o model.router_aux_loss_coef=0.4)
+llama=(-o model.plugin=llama -o model.heads=4 -o model.kv_heads=4)
+shared 'two share a sequence, by heads' '-o train.sequence_ranks=2 -o zero.plugin=stage3' -o train.slices=4 -o train.micro_batch_size=1 "${llama[@]}"
+shared 'four share a sequence, by keys' '-o train.sequence_ranks=4 -o train.sequence=keys -o zero.plugin=stage2' -o train.slices=8 -o train.micro_batch_size=1 \
+	-o precision.plugin=bf16 "${llama[@]}"
+shared 'two divide experts' '-o zero.expert_ranks=2 -o zero.plugin=stage3' "${mixture[@]}"
+shared 'four divide experts, two share a sequence' '-o zero.expert_ranks=4 -o train.sequence_ranks=2 -o zero.plugin=hpz' \
+	-o train.slices=4 -o train.micro_batch_size=1 -o precision.plugin=bf16 -o activation.plugin=recompute "${mixture[@]}"
 done_testing
