@@ -66,9 +66,9 @@ cpu='offload.optimizer.plugin=cpu'
 is '7 B by stage: 0' "$(device stage0) $(device stage0 -o $cpu)" '102.8 GiB 14.9 GiB'
 is '7 B by stage: 1' "$(device stage1) $(device stage1 -o $cpu)" '36.9 GiB 14.9 GiB'
 is '7 B by stage: 2' "$(device stage2) $(device stage2 -o $cpu)" '36.9 GiB 14.9 GiB'
-is '7 B by stage: 3' "$(device stage3) $(device stage3 -o $cpu)" '28.3 GiB 6.3 GiB'
+is '7 B by stage: 3' "$(device stage3) $(device stage3 -o $cpu)" '28.2 GiB 6.2 GiB'
 is 'and with parameters on the host' \
-	"$(device stage3 -o $cpu -o offload.param.plugin=cpu)" '3.2 GiB'
+	"$(device stage3 -o $cpu -o offload.param.plugin=cpu)" '3.1 GiB'
 like 'of which it has' "$(cat plan)" '^fits: 112\.7 GiB of memory for 4 ranks'
 machine=(-n 16 --memory 1536G -o memory.disk=200G)
 is '175 B: 16 cards of 32 GB' "$(planned gpt3-175b-nvme 32G "${machine[@]}")" 0

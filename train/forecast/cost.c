@@ -104,7 +104,9 @@ static int ends_early(const struct costs *c, const struct zr_instr *i)
 	return i->flags & ZR_F_LEAN && c->p->operand[i->first + ZR_O_LAYER_OUT].region < 0;
 }
 
-static int layer(struct costs *c, const struct zr_instr *i, double *seconds, struct zr_error *err)
+/* lean: as ZR_CALL_LEAN says. */
+static int layer(struct costs *c, const struct zr_instr *i, int lean, double *seconds,
+		 struct zr_error *err)
 {
 	struct zr_setup *s = c->s;
 	struct zr_instance *it = zr_model_of(&s->roles);
@@ -135,7 +137,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 		.loss_sum = nowhere(8),
 		.grad_scale = 1,
 		.aux_scale = 1,
-		.flags = i->flags & ZR_F_LEAN ? ZR_CALL_LEAN : 0,
+		.flags = lean ? ZR_CALL_LEAN : 0,
 		.ops = &c->tally.ops,
 		.first_row = i->block,
 		.n_rows = i->blocks,
@@ -172,6 +174,28 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 	*seconds = c->tally.seconds;
 	c->tally.on_host = 0;
 	return zr_instance_failed(it, rc, "layer", err);
+}
+
+/* Of a layer that is computed again, operations of its forward that its backward makes. */
+static int made_again(struct costs *c, const struct zr_instr *i, double *flops,
+		      struct zr_error *err)
+{
+	const double before = c->tally.flops, without = c->tally.without;
+	double seconds;
+
+	*flops = 0;
+	if ((i->flags & (ZR_F_LEAN | ZR_F_BACKWARD)) != (ZR_F_LEAN | ZR_F_BACKWARD))
+		return 0;
+
+	int rc = layer(c, i, 1, &seconds, err);
+	*flops = c->tally.flops - before;
+	c->tally.flops = before;
+	if (!rc)
+		rc = layer(c, i, 0, &seconds, err);
+	*flops -= c->tally.flops - before;
+	c->tally.flops = before;
+	c->tally.without = without;
+	return rc;
 }
 
 /* ---- what moves ---------------------------------------------------------------------------- */
@@ -509,7 +533,11 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 
 		if (i->kind == ZR_I_LAYER) {
 			const double before = c.tally.flops;
-			rc = layer(&c, i, &cost[n].seconds, err);
+			double again = 0;
+			rc = layer(&c, i, i->flags & ZR_F_LEAN, &cost[n].seconds, err);
+			if (!rc)
+				rc = made_again(&c, i, &again, err);
+			f->again += again;
 			backward |= i->flags & ZR_F_BACKWARD;
 			/* a forward after the first backward is computed again */
 			if (backward && !(i->flags & ZR_F_BACKWARD))
