@@ -200,7 +200,7 @@ static void make_buffers(struct fixture *r)
 	r->out_bytes = fixture_room(r->d.n_layers * sizeof *r->out_bytes);
 	r->saved_bytes = fixture_room(r->d.n_layers * sizeof *r->saved_bytes);
 	for (l = 0; l < r->d.n_layers; l++) {
-		struct zr_layer_bytes b;
+		struct zr_layer_bytes b = { .size = sizeof b };
 		int64_t rows = r->s.slices ? r->s.length / r->s.slices : r->s.length;
 		must(r, r->v->bytes(r->model, (int32_t)l, r->s.batch, rows, r->s.dtype, r->ops, &b),
 		     "bytes");

@@ -73,6 +73,7 @@ struct slices *slices_new(struct fixture *r)
 	z->before = fixture_room((uint64_t)r->total * sizeof(float));
 	for (uint32_t l = 0; l < layers; l++) {
 		struct zr_layer_bytes *b = &z->bytes[l];
+		*b = (struct zr_layer_bytes){ .size = sizeof *b };
 		must(z, r->v->bytes(r->model, (int32_t)l, 1, z->rows, r->s.dtype, r->ops, b),
 		     "bytes");
 		z->keys[l] = fixture_room(n * b->keys);

@@ -171,8 +171,8 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 				   .slot_rows = length * g->slices,
 				   .parts = g->slices > 1 ? ALL_PARTS : 0,
 				   .ops = ops };
-	const int lean = out->wants_lean && layer > 0 && layer <= g->o->layers &&
-			 block_can_be_lean(g);
+	const int lean = ZR_HAS(out, struct zr_layer_bytes, wants_lean) && out->wants_lean &&
+			 layer > 0 && layer <= g->o->layers && block_can_be_lean(g);
 	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);

@@ -181,7 +181,7 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 static void longer_sequences_than_the_context_are_refused(void **state)
 {
 	struct fixture *r = fixture_new(tiny);
-	struct zr_layer_bytes b;
+	struct zr_layer_bytes b = { .size = sizeof b };
 	(void)state;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 17, ZR_F32, r->ops, &b), ZR_EINVAL);
 	assert_string_equal(test_error(r->host),
@@ -193,7 +193,7 @@ static void a_device_without_an_operation_is_refused_by_its_name(void **state)
 {
 	struct fixture *r = fixture_new(tiny);
 	struct zr_ops ops = *r->ops;
-	struct zr_layer_bytes b;
+	struct zr_layer_bytes b = { .size = sizeof b };
 	(void)state;
 	ops.attention_bwd = NULL;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 13, ZR_F32, &ops, &b), ZR_ENOTSUP);

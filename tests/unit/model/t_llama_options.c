@@ -300,7 +300,7 @@ static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 	struct fixture *r = fixture_new((struct fixture_setup){
 		.model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2, .length = 13 });
 	struct zr_ops ops = *r->ops;
-	struct zr_layer_bytes b;
+	struct zr_layer_bytes b = { .size = sizeof b };
 	(void)state;
 	assert_int_equal(r->v->bytes(r->model, 1, 2, 17, ZR_F32, r->ops, &b), ZR_EINVAL);
 	assert_string_equal(test_error(r->host),

@@ -277,7 +277,7 @@ static void one_slice_has_the_bytes_of_none(void **state)
 		struct fixture *none = fixture_of(&models[i], 0, 0, ZR_BF16);
 		struct fixture *one = fixture_of(&models[i], 1, 0, ZR_BF16);
 		for (uint32_t l = 0; l < none->d.n_layers; l++) {
-			struct zr_layer_bytes a, b;
+			struct zr_layer_bytes a = { .size = sizeof a }, b = a;
 			const int32_t layer = (int32_t)l;
 			assert_int_equal(none->v->bytes(none->model, layer, 1, ROWS, ZR_BF16,
 							none->ops, &a),
