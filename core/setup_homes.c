@@ -9,8 +9,16 @@
 #include "core/model/declared.h"
 #include "core/setup.h"
 
+static int refuse_on_host(const struct zr_setup *s, struct zr_error *err, const char *why)
+{
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "experts_on = host: %s", why);
+}
+
+/* Names the option by which experts are a part by themselves. */
 static int refuse(const struct zr_setup *s, struct zr_error *err, const char *why)
 {
+	if (s->facts.homes.ranks == 1)
+		return refuse_on_host(s, err, why);
 	return zr_config_blame(s->cfg, "zero", ZR_EINVAL, err, "expert_ranks = %d: %s",
 			       s->facts.homes.ranks, why);
 }
@@ -49,11 +57,6 @@ int zr_homes_choose(struct zr_setup *s, int32_t ranks, int32_t rank, struct zr_e
 	return 0;
 }
 
-static int refuse_on_host(const struct zr_setup *s, struct zr_error *err, const char *why)
-{
-	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err, "experts_on = host: %s", why);
-}
-
 /* What is read from where it lies has to lie in host memory, or come there. */
 static int check_on_host(const struct zr_setup *s, struct zr_error *err)
 {
@@ -71,14 +74,6 @@ static int check_on_host(const struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-static int has_experts(const struct zr_setup_facts *f)
-{
-	for (int32_t i = 0; i < (int32_t)f->decl.n_layers; i++)
-		if (zr_layer_experts(f, i))
-			return 1;
-	return 0;
-}
-
 int zr_homes_check(const struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_setup_facts *f = &s->facts;
@@ -86,7 +81,7 @@ int zr_homes_check(const struct zr_setup *s, struct zr_error *err)
 
 	if (!zr_experts_apart(&f->homes))
 		return 0;
-	if (f->decl.expert_ranks == f->homes.ranks && has_experts(f))
+	if (f->decl.expert_ranks == f->homes.ranks && zr_has_experts(&f->decl))
 		return check_on_host(s, err);
 	if (f->homes.ranks == 1)
 		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
@@ -159,10 +154,9 @@ static int find_in_layer(struct zr_setup *s, int32_t layer, struct zr_error *err
 	if (!zr_layer_experts(&s->facts, layer))
 		return 0;
 	if (l->first_expert < 0)
-		return (s->facts.homes.ranks > 1 ? refuse : refuse_on_host)(
-			s, err,
-			"[train] freeze cuts an expert into a part that is trained and one "
-			"that is not; freeze all of its tensors, or none");
+		return refuse(s, err,
+			      "[train] freeze cuts an expert into a part that is trained and one "
+			      "that is not; freeze all of its tensors, or none");
 	int rc = find_units(s, layer, 0, err);
 	if (rc || !l->first_beside)
 		return rc;

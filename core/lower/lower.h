@@ -137,6 +137,13 @@ static inline uint8_t zr_low_queue(const struct zr_lowering *l, int region)
 	return l->plan->region[region].store == ZR_STORE_DEVICE ? ZR_Q_COMPUTE : ZR_Q_HOST;
 }
 
+/* Where ranks exchange what is of experts: on the device, or where these compute, if comm reaches
+ * that alone. */
+static inline int32_t zr_low_meeting_region(const struct zr_lowering *l)
+{
+	return l->f->homes.on_host && zr_comm_on_host(l->f) ? ZR_R_BOUNCE : ZR_R_COMM;
+}
+
 /* Begins an instruction; its operands follow: first those that have names, ZR_O_*, in their order.
  * Its queue counts where that may be either of two, see instr.def. */
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i);

@@ -106,12 +106,6 @@ static uint64_t shares_apart(const struct zr_lowering *l, const struct zr_pop *o
 	return apart;
 }
 
-/* Where ranks meet: where experts compute, or where comm reaches. */
-static int32_t meeting_region(const struct zr_lowering *l)
-{
-	return l->f->homes.on_host && zr_comm_on_host(l->f) ? ZR_R_BOUNCE : ZR_R_COMM;
-}
-
 /* This rank's shares of the experts that every rank of the group has at home, of each the j-th:
  * what it sends to that rank. */
 static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr_pop *op,
@@ -122,7 +116,7 @@ static struct zr_operand shares_for_homes(struct zr_lowering *l, const struct zr
 	struct zr_operand from = zr_low_share(l, units[j]);
 	const uint64_t share = from.bytes, apart = shares_apart(l, op, j);
 	struct zr_operand to =
-		zr_low_buffer(l, meeting_region(l), share * (uint64_t)ranks, ZR_PAGE);
+		zr_low_buffer(l, zr_low_meeting_region(l), share * (uint64_t)ranks, ZR_PAGE);
 
 	if (group == ZR_GROUP_EXPERT && apart) {
 		from.bytes += (uint64_t)(ranks - 1) * apart;
@@ -174,7 +168,8 @@ static struct zr_operand shares_of_neighbours(struct zr_lowering *l, const struc
 					      int32_t j)
 {
 	const uint64_t share = zr_unit_share_bytes(l->s, zr_low_units(l, op)[j]);
-	return zr_low_buffer(l, meeting_region(l), share * (uint64_t)l->f->homes.ranks, ZR_PAGE);
+	return zr_low_buffer(l, zr_low_meeting_region(l), share * (uint64_t)l->f->homes.ranks,
+			     ZR_PAGE);
 }
 
 /* Over all ranks: first among those that divide experts, then among the homes of the same ones. */

@@ -163,16 +163,10 @@ static void call_with(struct zr_lowering *l, struct experts *x, int32_t part, in
 	call(l, x, part);
 }
 
-/* Where ranks exchange rows, if experts compute on the host. */
-static int32_t meeting_region(const struct zr_lowering *l)
-{
-	return zr_comm_on_host(l->f) ? ZR_R_BOUNCE : ZR_R_COMM;
-}
-
 /* Whether something is not where ranks exchange rows. */
 static int is_beside(const struct zr_lowering *l, const struct zr_operand *o)
 {
-	return zr_low_queue(l, o->region) != zr_low_queue(l, meeting_region(l));
+	return zr_low_queue(l, o->region) != zr_low_queue(l, zr_low_meeting_region(l));
 }
 
 /* Rows go to their experts, or what these made comes back. */
@@ -194,11 +188,11 @@ static void exchange(struct zr_lowering *l, const struct experts *x, int32_t typ
 
 	/* ranks meet in one memory: what is in the other one passes through it */
 	if (is_beside(l, &send)) {
-		send = room(l, meeting_region(l), send.bytes);
+		send = room(l, zr_low_meeting_region(l), send.bytes);
 		zr_low_move(l, m[from], send);
 	}
 	if (is_beside(l, &recv))
-		recv = room(l, meeting_region(l), recv.bytes);
+		recv = room(l, zr_low_meeting_region(l), recv.bytes);
 	zr_low_exchange_rows(l, type, one, back, m[ZR_HOME_TABLE], send, recv);
 	if (is_beside(l, &m[to]))
 		zr_low_move(l, recv, m[to]);
@@ -266,7 +260,7 @@ static int needs_homes(const struct zr_lowering *l, const struct zr_low_call *c)
 /* Whether it is computed again for a backward, which needs nothing that experts make. */
 static int ends_early(const struct zr_lowering *l, const struct zr_low_call *c)
 {
-	return c->use->phase == ZR_RECOMPUTE && l->f->layer_bytes[c->use->layer].is_lean;
+	return c->use->phase == ZR_RECOMPUTE && l->act->use[c->number].out < 0;
 }
 
 static void call_in_parts(struct zr_lowering *l, const struct zr_low_call *c)

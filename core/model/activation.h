@@ -17,7 +17,7 @@ struct zr_schedule;
 /* Where a use finds and leaves activations: numbers of lives. */
 struct zr_use_place {
 	int32_t in;  /* output of the layer below; unused by the input layer */
-	int32_t out; /* of a forward or recompute */
+	int32_t out; /* of a forward or recompute; -1: nobody reads it */
 	int32_t saved;
 };
 

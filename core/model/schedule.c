@@ -7,9 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/declared.h"
+
 const struct zr_layer *zr_layer_at(const struct zr_model_decl *m, int32_t i)
 {
 	return (const struct zr_layer *)((const char *)m->layers + (size_t)i * m->layer_stride);
+}
+
+int zr_has_experts(const struct zr_model_decl *m)
+{
+	for (int32_t i = 0; zr_says_experts(m) && i < (int32_t)m->n_layers; i++)
+		if (zr_layer_at(m, i)->n_experts)
+			return 1;
+	return 0;
 }
 
 static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_t layer,

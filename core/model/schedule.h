@@ -36,6 +36,7 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 void zr_schedule_free(struct zr_schedule *s);
 
 const struct zr_layer *zr_layer_at(const struct zr_model_decl *m, int32_t i);
+int zr_has_experts(const struct zr_model_decl *m); /* whether a layer says that it has some */
 
 /* Number of the first use of `unit` after use `after` (-1: from the start), -1 if there is none. */
 int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t after);
