@@ -13,7 +13,6 @@
 #include "cmd/program.h"
 #include "core/base/json.h"
 #include "core/base/json_text.h"
-#include "core/model/declared.h"
 #include "core/setup.h"
 #include "train/fit.h"
 #include "train/forecast/plan_json.h"
@@ -192,22 +191,18 @@ static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_
 static int has_choice_of_experts(const struct zr_setup *s)
 {
 	const struct zr_setup_facts *f = &s->facts;
-	int experts = 0;
 
-	for (int32_t i = 0; i < (int32_t)f->decl.n_layers && zr_says_experts(&f->decl); i++)
-		experts |= zr_layer_at(&f->decl, i)->n_experts > 0;
-	return experts && !f->device_info.host_ops && zr_offloaded(f, ZR_STORE_PARAM);
+	return zr_has_experts(&f->decl) && !f->device_info.host_ops &&
+	       zr_offloaded(f, ZR_STORE_PARAM);
 }
 
-/* What a step takes with experts where they are not: "device", "host". t->forecast 0: unknown. */
+/* What a step takes with experts where they are not: on the host, or on the device. */
 static int try_other_experts(const struct zr_plan_args *a, const struct zr_setup *s,
 			     struct zr_rate_source *rates, struct zr_trial *t, struct zr_error *err)
 {
 	const int on_host = s->facts.homes.on_host;
 
 	*t = (struct zr_trial){ .ranks = a->ranks ? a->ranks : 1, .keep_offload = 1 };
-	if (!has_choice_of_experts(s))
-		return 0;
 	zr_trial_set(t, on_host ? "train.experts_on=device" : "train.experts_on=host");
 	return zr_trial_run(a, rates, t, err);
 }
@@ -219,6 +214,9 @@ static int advise_experts(const struct zr_plan_args *a, const struct zr_setup *s
 	struct zr_trial t;
 	char text[32];
 
+	if (!has_choice_of_experts(s))
+		return 0;
+
 	int rc = try_other_experts(a, s, rates, &t, err);
 	if (rc || t.refused || !t.forecast)
 		return rc;
@@ -227,6 +225,18 @@ static int advise_experts(const struct zr_plan_args *a, const struct zr_setup *s
 	       zr_seconds_text(t.f.seconds, text), t.tokens / t.f.seconds,
 	       t.f.seconds < seconds ? ": faster, to other bits" : "");
 	return 0;
+}
+
+static int put_other_experts(const struct zr_plan_args *a, const struct zr_setup *s,
+			     struct zr_rate_source *rates, json_t **j, struct zr_error *err)
+{
+	struct zr_trial t;
+
+	int rc = try_other_experts(a, s, rates, &t, err);
+	if (!rc)
+		zr_json_put(j, s->facts.homes.on_host ? "experts_on_device" : "experts_on_host",
+			    zr_trial_json(&t));
+	return rc;
 }
 
 /* What is known of the configuration itself. */
@@ -251,11 +261,9 @@ static int print_as_json(const struct zr_plan_args *a, struct zr_setup *s, const
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast",
 			    zr_forecast_json(&s->facts, &k->f, rates->by, 1e15 * a->endurance));
-	struct zr_trial other;
-	int rc = try_other_experts(a, s, rates, &other, err);
-	if (!rc && has_choice_of_experts(s))
-		zr_json_put(&j, s->facts.homes.on_host ? "experts_on_device" : "experts_on_host",
-			    zr_trial_json(&other));
+	int rc = 0;
+	if (has_choice_of_experts(s))
+		rc = put_other_experts(a, s, rates, &j, err);
 	if (!rc && compares(a, s))
 		rc = zr_plan_compare(a, rates, &rows, err);
 	if (compares(a, s))

@@ -32,6 +32,7 @@ struct costs {
 	const float **persistent; /* NULL: no tensor of the model has any */
 	uint8_t *accumulate;
 	int both_ways; /* the program reads and writes stores */
+	int backward;  /* a backward of it was met */
 };
 
 /* An address at which nothing lies, far from the others. */
@@ -176,25 +177,34 @@ static int layer(struct costs *c, const struct zr_instr *i, int lean, double *se
 	return zr_instance_failed(it, rc, "layer", err);
 }
 
-/* Of a layer that is computed again, operations of its forward that its backward makes. */
+/* Of a backward's operations, those that it has because nothing of them was kept: as many are no
+ * part of it where the same call is not lean. */
 static int made_again(struct costs *c, const struct zr_instr *i, double *flops,
 		      struct zr_error *err)
 {
 	const double before = c->tally.flops, without = c->tally.without;
 	double seconds;
 
-	*flops = 0;
-	if ((i->flags & (ZR_F_LEAN | ZR_F_BACKWARD)) != (ZR_F_LEAN | ZR_F_BACKWARD))
-		return 0;
-
-	int rc = layer(c, i, 1, &seconds, err);
-	*flops = c->tally.flops - before;
-	c->tally.flops = before;
-	if (!rc)
-		rc = layer(c, i, 0, &seconds, err);
+	int rc = layer(c, i, 0, &seconds, err);
 	*flops -= c->tally.flops - before;
 	c->tally.flops = before;
 	c->tally.without = without;
+	return rc;
+}
+
+/* Operations of a layer that were computed before: a forward after the first backward, and what a
+ * lean backward makes. flops: its own. */
+static int add_again(struct costs *c, const struct zr_instr *i, double flops, struct zr_error *err)
+{
+	const int is_backward = (i->flags & ZR_F_BACKWARD) != 0;
+	int rc = 0;
+
+	c->backward |= is_backward;
+	if (!c->backward || (is_backward && !(i->flags & ZR_F_LEAN)))
+		return 0;
+	if (is_backward)
+		rc = made_again(c, i, &flops, err);
+	c->f->again += flops;
 	return rc;
 }
 
@@ -204,10 +214,11 @@ static int made_again(struct costs *c, const struct zr_instr *i, double *flops,
 static double streamed(struct costs *c, const struct zr_instr *i, const char *name, double n)
 {
 	const double cold = n > COLD ? n : COLD;
-	char full[ZR_RATE_NAME];
-	snprintf(full, sizeof full, "host.%s", name);
-	double s = i->queue == ZR_Q_HOST ? zr_tally_seconds(&c->tally, n, full, 1, cold, 1, 1) : 0;
-	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, cold, 1, 1);
+
+	c->tally.on_host = i->queue == ZR_Q_HOST;
+	const double s = zr_tally_seconds(&c->tally, n, name, 1, cold, 1, 1);
+	c->tally.on_host = 0;
+	return s;
 }
 
 static double touches(struct costs *c, const struct zr_instr *i, double bytes)
@@ -519,7 +530,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 {
 	struct costs c = { .s = s, .p = p, .f = f };
 	const int card = !*rates->device; /* one rank each */
-	int rc = 0, backward = 0;
+	int rc = 0;
 
 	if (!begin(&c))
 		rc = zr_no_memory(err);
@@ -533,15 +544,9 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 
 		if (i->kind == ZR_I_LAYER) {
 			const double before = c.tally.flops;
-			double again = 0;
 			rc = layer(&c, i, i->flags & ZR_F_LEAN, &cost[n].seconds, err);
 			if (!rc)
-				rc = made_again(&c, i, &again, err);
-			f->again += again;
-			backward |= i->flags & ZR_F_BACKWARD;
-			/* a forward after the first backward is computed again */
-			if (backward && !(i->flags & ZR_F_BACKWARD))
-				f->again += c.tally.flops - before;
+				rc = add_again(&c, i, c.tally.flops - before, err);
 		} else {
 			cost[n].seconds = seconds_of(&c, i);
 		}
