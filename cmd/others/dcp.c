@@ -90,7 +90,7 @@ static int box_of(const struct entry *e, struct zr_other_box *b)
 static int put_part(struct job *j, struct zr_other_tensor *t, const char *what,
 		    const struct entry *e, struct zr_error *err)
 {
-	const char *name = strcmp(what, ZR_OTHER_MASTER) ? zr_other_state(what) : ZR_OTHER_MASTER;
+	const char *name = zr_other_datum_name(what);
 	struct zr_other_piece p = { 0 };
 	struct zr_other_box b;
 
@@ -117,24 +117,18 @@ static int put_part(struct job *j, struct zr_other_tensor *t, const char *what,
 static struct zr_other_tensor *tensor_of(struct job *j, const char *name, const struct zr_py *of,
 					 struct zr_error *err)
 {
-	const struct zr_py *size = zr_py_attribute(of, "size");
 	struct zr_other_tensor *t = zr_other_named(j->o, name);
-	int64_t dims[ZR_OTHER_DIMS], all = 1;
-	size_t n = zr_py_count(size);
+	int64_t dims[ZR_OTHER_DIMS];
+	int32_t ndim;
 
 	if (t)
 		return t;
-
-	for (size_t d = 0; d < n && d < ZR_OTHER_DIMS; d++)
-		if (!zr_py_whole(zr_py_member(size, d), &dims[d]) || dims[d] < 0 ||
-		    __builtin_mul_overflow(all, dims[d], &all))
-			n = ZR_OTHER_DIMS + 1;
-	if (n > ZR_OTHER_DIMS) {
+	if (!zr_other_sizes(zr_py_attribute(of, "size"), &ndim, dims)) {
 		bad_entry(j, name, "an impossible shape", err);
 		return NULL;
 	}
 
-	return zr_other_add(j->o, name, (int32_t)n, dims, err);
+	return zr_other_add(j->o, name, ndim, dims, err);
 }
 
 /* ---- entries ---- */

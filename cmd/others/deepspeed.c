@@ -7,6 +7,11 @@
 
 #include "cmd/others/others.h"
 
+const char *zr_other_model(const struct zr_others *o)
+{
+	return zr_other_has(o, ZR_OTHER_MODEL) ? ZR_OTHER_MODEL : ZR_OTHER_MODEL_STAGE3;
+}
+
 int zr_other_steps(struct zr_others *o, const struct zr_torch *model, struct zr_error *err)
 {
 	int64_t skipped = 0;
@@ -27,18 +32,15 @@ int zr_other_steps(struct zr_others *o, const struct zr_torch *model, struct zr_
 static int add_shape(struct zr_others *o, const struct zr_torch *file, const struct zr_py *name,
 		     const struct zr_py *size, int32_t group, struct zr_error *err)
 {
-	const size_t ndim = zr_py_count(size);
-	int64_t dims[ZR_OTHER_DIMS], all = 1;
-	int bad = !zr_py_text(name) || strchr(zr_py_text(name), '/') || ndim > ZR_OTHER_DIMS;
+	int64_t dims[ZR_OTHER_DIMS];
+	int32_t ndim;
 
-	for (size_t d = 0; !bad && d < ndim; d++)
-		bad = !zr_py_whole(zr_py_member(size, d), &dims[d]) || dims[d] < 0 ||
-		      __builtin_mul_overflow(all, dims[d], &all);
-	if (bad)
+	if (!zr_py_text(name) || strchr(zr_py_text(name), '/') ||
+	    !zr_other_sizes(size, &ndim, dims))
 		return zr_err(err, ZR_EINVAL, "%s: a parameter without a name or a shape",
 			      file->path);
 
-	struct zr_other_tensor *t = zr_other_add(o, zr_py_text(name), (int32_t)ndim, dims, err);
+	struct zr_other_tensor *t = zr_other_add(o, zr_py_text(name), ndim, dims, err);
 	if (!t)
 		return ZR_ENOMEM;
 

@@ -17,8 +17,8 @@ static const struct {
 	int (*open)(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
 } formats[] = {
 	{ "zero", "DeepSpeed's universal format", zr_others_universal },
-	{ "mp_rank_00_model_states.pt", "DeepSpeed", zr_others_zero },
-	{ "zero_pp_rank_0_mp_rank_00_model_states.pt", "DeepSpeed", zr_others_zero },
+	{ ZR_OTHER_MODEL, "DeepSpeed", zr_others_zero },
+	{ ZR_OTHER_MODEL_STAGE3, "DeepSpeed", zr_others_zero },
 	{ ".metadata", "torch.distributed.checkpoint", zr_others_dcp },
 	{ "trainer_state.json", "Hugging Face's Trainer", zr_others_trainer },
 };

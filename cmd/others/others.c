@@ -233,14 +233,34 @@ int zr_others_whole(struct zr_others *o, struct zr_error *err)
 	return rc;
 }
 
+const char *const zr_other_states[] = { "exp_avg", "exp_avg_sq", "momentum_buffer", NULL };
+
 const char *zr_other_state(const char *name)
 {
-	static const char *const known[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
-
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (!strcmp(known[i], name))
-			return known[i];
+	for (int i = 0; zr_other_states[i]; i++)
+		if (!strcmp(zr_other_states[i], name))
+			return zr_other_states[i];
 	return NULL;
+}
+
+const char *zr_other_datum_name(const char *name)
+{
+	if (!strcmp(name, ZR_OTHER_MASTER))
+		return ZR_OTHER_MASTER;
+	return zr_other_state(name);
+}
+
+int zr_other_sizes(const struct zr_py *size, int32_t *ndim, int64_t dims[ZR_OTHER_DIMS])
+{
+	const size_t n = zr_py_count(size);
+	int64_t all = 1;
+	int good = n <= ZR_OTHER_DIMS;
+
+	for (size_t d = 0; good && d < n; d++)
+		good = zr_py_whole(zr_py_member(size, d), &dims[d]) && dims[d] >= 0 &&
+		       !__builtin_mul_overflow(all, dims[d], &all);
+	*ndim = (int32_t)n;
+	return good;
 }
 
 struct zr_other_group zr_other_no_group(void)
@@ -326,7 +346,7 @@ int zr_other_put_flat(struct zr_others *o, struct zr_other_tensor *t, const char
 		      const struct zr_torch *file, const struct zr_py *flat, int64_t from,
 		      int64_t first, int64_t n, struct zr_error *err)
 {
-	const char *name = strcmp(what, ZR_OTHER_MASTER) ? zr_other_state(what) : ZR_OTHER_MASTER;
+	const char *name = zr_other_datum_name(what);
 	struct zr_other_piece p = { .first = first, .n = n };
 
 	int rc = zr_torch_place(file, flat, t->name, &p.at, err);
@@ -376,19 +396,6 @@ const struct zr_other_datum *zr_other_datum(const struct zr_other_tensor *t, con
 	return NULL;
 }
 
-static void widen(const uint16_t *from, int32_t dtype, int64_t n, float *to)
-{
-	if (dtype == ZR_F16) {
-		zr_widen_f16(from, n, to);
-		return;
-	}
-
-	for (int64_t i = 0; i < n; i++) {
-		const uint32_t bits = (uint32_t)from[i] << 16;
-		memcpy(&to[i], &bits, sizeof bits);
-	}
-}
-
 static int open_file(struct zr_others *o, int32_t k, struct zr_error *err)
 {
 	if (o->opened == k + 1)
@@ -421,7 +428,7 @@ static int read_piece(struct zr_others *o, const struct zr_other_piece *p, int64
 				   p->at + (uint64_t)((from + at) * size)))
 			return zr_file_failed(err, o->file[p->file], "read", errno);
 		if (size != 4)
-			widen(some, p->dtype, now, x + at);
+			zr_widen16(some, p->dtype, now, x + at);
 	}
 
 	return 0;

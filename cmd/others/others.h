@@ -103,8 +103,14 @@ int zr_other_put(struct zr_others *o, struct zr_other_tensor *t, const char *nam
 		 struct zr_other_piece p, struct zr_error *err);
 /* Whether all elements of all data are there once. */
 int zr_others_whole(struct zr_others *o, struct zr_error *err);
-/* The name of a state that optimizers have; NULL: an unknown one. Static. */
+/* The states that optimizers have, as torch calls them; ends with NULL. */
+extern const char *const zr_other_states[];
+/* The name of one of them; NULL: an unknown one. Static. */
 const char *zr_other_state(const char *name);
+/* The same, or ZR_OTHER_MASTER. */
+const char *zr_other_datum_name(const char *name);
+/* A torch.Size. 0: it is none that a tensor can have. */
+int zr_other_sizes(const struct zr_py *size, int32_t *ndim, int64_t dims[ZR_OTHER_DIMS]);
 int zr_others_missing(const struct zr_others *o, const char *what, struct zr_error *err);
 /* Group k from a dictionary of param_groups. */
 int zr_other_group(struct zr_others *o, const struct zr_torch *t, const struct zr_py *group,
@@ -141,6 +147,11 @@ int zr_other_resize(const struct zr_others *o, struct zr_other_tensor *t, int32_
 /* The loss scale that a loss scaler of DeepSpeed has; NULL: there is none. */
 int zr_other_scale(struct zr_others *o, const struct zr_torch *file, const struct zr_py *scaler,
 		   struct zr_error *err);
+/* Files of DeepSpeed's model states, of rank 0: where it has all of each weight, and in stage 3. */
+#define ZR_OTHER_MODEL        "mp_rank_00_model_states.pt"
+#define ZR_OTHER_MODEL_STAGE3 "zero_pp_rank_0_" ZR_OTHER_MODEL
+/* Which of both is there. */
+const char *zr_other_model(const struct zr_others *o);
 /* The steps that DeepSpeed's model states have: global_steps, skipped_steps. */
 int zr_other_steps(struct zr_others *o, const struct zr_torch *model, struct zr_error *err);
 /* The tensors that they have: param_shapes, a dictionary of names and sizes for each group. */

@@ -31,11 +31,7 @@ static const char *file_of(const struct zr_other_tensor *t, const char *datum, c
 
 static int read_model(struct job *j, struct zr_error *err)
 {
-	static const char whole[] = "mp_rank_00_model_states.pt";
-	const char *of = zr_other_has(j->o, whole) ? whole :
-						     "zero_pp_rank_0_mp_rank_00_model_states.pt";
-
-	int rc = open_at(j, of, err);
+	int rc = open_at(j, zr_other_model(j->o), err);
 	if (!rc)
 		rc = zr_other_steps(j->o, &j->file, err);
 	if (!rc)
@@ -101,16 +97,16 @@ static int read_step(struct job *j, const struct zr_other_tensor *t, struct zr_e
 
 static int read_parameter(struct job *j, struct zr_other_tensor *t, struct zr_error *err)
 {
-	static const char *const states[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
+	const char *const *state = zr_other_states;
 	char name[PATH_MAX];
 
 	int rc = read_datum(j, t, "fp32", ZR_OTHER_MASTER, err);
 	if (rc || j->o->weights_only)
 		return rc;
 
-	for (size_t i = 0; !rc && i < sizeof states / sizeof *states; i++)
-		if (zr_other_has(j->o, file_of(t, states[i], name)))
-			rc = read_datum(j, t, states[i], states[i], err);
+	for (; !rc && *state; state++)
+		if (zr_other_has(j->o, file_of(t, *state, name)))
+			rc = read_datum(j, t, *state, *state, err);
 	if (!rc)
 		rc = read_step(j, t, err);
 	return rc;

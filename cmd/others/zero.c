@@ -42,12 +42,11 @@ static int missing(const struct job *j, const char *what, struct zr_error *err)
 
 static int open_model(struct job *j, struct zr_error *err)
 {
-	static const char whole[] = "mp_rank_00_model_states.pt";
+	const char *name = zr_other_model(j->o);
 	char path[PATH_MAX];
 
-	j->stage3 = !zr_other_has(j->o, whole);
-	zr_other_path(j->o, j->stage3 ? "zero_pp_rank_0_mp_rank_00_model_states.pt" : whole, path);
-	return zr_torch_open(path, &j->model, err);
+	j->stage3 = !strcmp(name, ZR_OTHER_MODEL_STAGE3);
+	return zr_torch_open(zr_other_path(j->o, name, path), &j->model, err);
 }
 
 /* The file of a rank, by which of these names rank 0 has one. */

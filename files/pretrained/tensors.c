@@ -413,10 +413,20 @@ static float from_f16(uint16_t h)
 	return sign ? -subnormal : subnormal;
 }
 
-void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
+static float from_16(uint16_t h, int32_t dtype)
+{
+	return dtype == ZR_BF16 ? from_bits((uint32_t)h << 16) : from_f16(h);
+}
+
+void zr_widen16(const uint16_t *from, int32_t dtype, int64_t n, float *to)
 {
 	for (int64_t i = 0; i < n; i++)
-		to[i] = from_f16(from[i]);
+		to[i] = from_16(from[i], dtype);
+}
+
+void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
+{
+	zr_widen16(from, ZR_F16, n, to);
 }
 
 /* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware
@@ -442,10 +452,7 @@ static void widen(float *x, int64_t n, int32_t dtype)
 	for (int64_t i = 0; i < n; i++) {
 		uint16_t h;
 		memcpy(&h, (const char *)x + 2 * (n + i), sizeof h);
-		if (dtype == ZR_BF16)
-			x[i] = from_bits((uint32_t)h << 16);
-		else
-			x[i] = from_f16(h);
+		x[i] = from_16(h, dtype);
 	}
 }
 

@@ -41,6 +41,8 @@ int zr_tensor_values(const struct zr_st *file, const struct zr_st_tensor *tensor
 		     int64_t n, float *x, struct zr_error *err);
 
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
-uint16_t zr_narrow_f16(float x);                               /* to nearest even */
+/* dtype: ZR_BF16 or ZR_F16. */
+void zr_widen16(const uint16_t *from, int32_t dtype, int64_t n, float *to);
+uint16_t zr_narrow_f16(float x); /* to nearest even */
 
 #endif
