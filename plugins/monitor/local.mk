@@ -22,4 +22,4 @@ monitorplugin_LTLIBRARIES += %D%/wandb.la
 	%D%/output.c %D%/output.h %D%/tag.c %D%/tag.h
 %C%_wandb_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_wandb_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-%C%_wandb_la_LIBADD = -lm
+%C%_wandb_la_LIBADD = files/libprotobuf.la -lm

@@ -17,6 +17,7 @@
 
 #include "tag.h"
 #include "wandb_log.h"
+#include "files/protobuf.h"
 #include "plugins/descriptor.h"
 
 /* Numbers of fields. */
@@ -449,80 +450,26 @@ static int wandb_flush(struct zr_inst *inst)
 
 /* ---- resuming ---- */
 
-/* The next field of a message: its number, and its value or bytes. 0: there is none. */
-static uint32_t next_field(const uint8_t **p, const uint8_t *end, uint64_t *value,
-			   const uint8_t **bytes)
+/* A field of the message that another field is. */
+static int find_in(const struct zr_pb_field *message, uint64_t number, struct zr_pb_field *f)
 {
-	uint64_t v[2] = { 0, 0 };
-
-	for (int i = 0; i < 2; i++) {
-		int shift = 0;
-		const int type = (int)(v[0] & 7);
-		if (i && (type == 1 || type == 5)) {
-			*p += type == 1 ? 8 : 4;
-			break;
-		}
-
-		do {
-			if (*p >= end || shift > 63)
-				return 0;
-
-			v[i] |= (uint64_t)(**p & 127) << shift;
-			shift += 7;
-		} while (*(*p)++ & 128);
-	}
-
-	*value = v[1];
-	*bytes = *p;
-	if ((v[0] & 7) == 2) {
-		if (v[1] > (uint64_t)(end - *p))
-			return 0;
-
-		*p += v[1];
-	}
-
-	if (*p <= end)
-		return (uint32_t)(v[0] >> 3);
-
-	return 0;
-}
-
-/* The value of a field, or the end of its bytes; 0: it has none. */
-static const uint8_t *find_field(const uint8_t *p, const uint8_t *end, uint32_t field,
-				 uint64_t *value)
-{
-	const uint8_t *bytes;
-	for (uint32_t f; (f = next_field(&p, end, value, &bytes));)
-		if (f == field)
-			return bytes;
-
-	return NULL;
+	return zr_pb_find(message->data, message->bytes, number, f);
 }
 
 /* Whether a record stays in a run that goes on after inst->resumed. */
 static int stays(void *arg, const uint8_t *record, size_t bytes)
 {
 	struct zr_inst *inst = arg;
-	const uint8_t *end = record + bytes, *part, *step;
-	uint64_t n, v = 0;
-	if (find_field(record, end, RECORD_EXIT, &n))
-		return 0;
+	struct zr_pb_field part, in, number;
 
-	part = find_field(record, end, RECORD_HISTORY, &n);
-	if (part)
-		step = find_field(part, part + n, HISTORY_STEP, &v);
-	else
-		step = NULL;
-	if (step && find_field(step, step + v, STEP_NUM, &n) && (int64_t)n > inst->resumed)
+	if (zr_pb_find(record, bytes, RECORD_EXIT, &part))
 		return 0;
-
-	part = find_field(record, end, RECORD_RUN, &n);
-	if (part)
-		step = find_field(part, part + n, RUN_START, &v);
-	else
-		step = NULL;
-	if (step && find_field(step, step + v, START_SECONDS, &n))
-		inst->start = (double)n;
+	if (zr_pb_find(record, bytes, RECORD_HISTORY, &part) && find_in(&part, HISTORY_STEP, &in) &&
+	    find_in(&in, STEP_NUM, &number) && (int64_t)number.value > inst->resumed)
+		return 0;
+	if (zr_pb_find(record, bytes, RECORD_RUN, &part) && find_in(&part, RUN_START, &in) &&
+	    find_in(&in, START_SECONDS, &number))
+		inst->start = (double)number.value;
 	inst->records++;
 	return 1;
 }

@@ -1,86 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proto.c - see parts.h: SentencePiece's tokenizer.model. It is a message of protocol buffers: each
- * field begins with a number whose low 3 bits say how long it is. Of ModelProto, field 1 is a
- * piece, with its text, score and type in fields 1 to 3; field 2 is the trainer's specification,
- * whose field 3 is the kind of the model.
+ * proto.c - see parts.h: SentencePiece's tokenizer.model, a message of Protocol Buffers. Of
+ * ModelProto, field 1 is a piece, with its text, score and type in fields 1 to 3; field 2 is the
+ * trainer's specification, whose field 3 is the kind of the model.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/protobuf.h"
 #include "train/gguf/parts.h"
 
-enum { VARINT = 0, EIGHT = 1, DELIMITED = 2, FOUR = 5 };
-
-struct field {
-	uint64_t number, value; /* value of VARINT */
-	int kind;
-	const char *data; /* of DELIMITED, EIGHT and FOUR */
-	size_t bytes;
-};
-
-static int take_number(const char **at, const char *end, uint64_t *out)
+static int take_piece(const struct zr_pb_field *from, struct zr_gguf_piece *p)
 {
-	*out = 0;
-	for (int shift = 0; *at < end && shift < 64; shift += 7) {
-		const unsigned char byte = (unsigned char)*(*at)++;
-		*out |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return 1;
-	}
-
-	return 0;
-}
-
-/* The next field; 0: what is there is none. */
-static int take_field(const char **at, const char *end, struct field *f)
-{
-	uint64_t head, bytes = 0;
-
-	if (!take_number(at, end, &head))
-		return 0;
-
-	*f = (struct field){ .number = head >> 3, .kind = (int)(head & 7) };
-	switch (f->kind) {
-	case VARINT:
-		return take_number(at, end, &f->value);
-	case EIGHT:
-		bytes = 8;
-		break;
-	case FOUR:
-		bytes = 4;
-		break;
-	case DELIMITED:
-		if (!take_number(at, end, &bytes))
-			return 0;
-		break;
-	default:
-		return 0;
-	}
-
-	if (bytes > (uint64_t)(end - *at))
-		return 0;
-	f->data = *at;
-	f->bytes = (size_t)bytes;
-	*at += bytes;
-	return 1;
-}
-
-static int take_piece(const struct field *from, struct zr_gguf_piece *p)
-{
-	const char *at = from->data, *end = at + from->bytes;
-	struct field f;
+	const uint8_t *at = from->data, *end = at + from->bytes;
+	struct zr_pb_field f;
 
 	*p = (struct zr_gguf_piece){ .text = "", .type = ZR_TOKEN_NORMAL };
 	while (at < end) {
-		if (!take_field(&at, end, &f))
+		if (!zr_pb_next(&at, end, &f))
 			return 0;
-		if (f.number == 1 && f.kind == DELIMITED) {
-			p->text = f.data;
+		if (f.number == 1 && f.kind == ZR_PB_BYTES) {
+			p->text = (const char *)f.data;
 			p->bytes = f.bytes;
-		} else if (f.number == 2 && f.kind == FOUR) {
+		} else if (f.number == 2 && f.kind == ZR_PB_FOUR) {
 			memcpy(&p->score, f.data, sizeof p->score);
-		} else if (f.number == 3 && f.kind == VARINT) {
+		} else if (f.number == 3 && f.kind == ZR_PB_VARINT) {
 			p->type = (int32_t)f.value;
 		}
 	}
@@ -88,15 +32,15 @@ static int take_piece(const struct field *from, struct zr_gguf_piece *p)
 	return 1;
 }
 
-static int take_trainer(const struct field *from, struct zr_gguf_proto *out)
+static int take_trainer(const struct zr_pb_field *from, struct zr_gguf_proto *out)
 {
-	const char *at = from->data, *end = at + from->bytes;
-	struct field f;
+	const uint8_t *at = from->data, *end = at + from->bytes;
+	struct zr_pb_field f;
 
 	while (at < end) {
-		if (!take_field(&at, end, &f))
+		if (!zr_pb_next(&at, end, &f))
 			return 0;
-		if (f.number == 3 && f.kind == VARINT)
+		if (f.number == 3 && f.kind == ZR_PB_VARINT)
 			out->model = (int32_t)f.value;
 	}
 
@@ -120,15 +64,15 @@ static int grow(struct zr_gguf_proto *out, int64_t *room)
 int zr_gguf_proto_read(const char *data, size_t n, const char *path, struct zr_gguf_proto *out,
 		       struct zr_error *err)
 {
-	const char *at = data, *end = data + n;
+	const uint8_t *at = (const uint8_t *)data, *end = at + n;
 	int64_t room = 0;
 	int good = 1, memory = 1;
-	struct field f;
+	struct zr_pb_field f;
 
 	*out = (struct zr_gguf_proto){ .model = 1 };
 	while (good && memory && at < end) {
-		good = take_field(&at, end, &f);
-		if (!good || f.kind != DELIMITED)
+		good = zr_pb_next(&at, end, &f);
+		if (!good || f.kind != ZR_PB_BYTES)
 			continue;
 
 		if (f.number == 2)

@@ -164,7 +164,10 @@ static void look_around(struct special *s)
 
 	if (!several)
 		take_processor(s, processor);
-	json_array_foreach((json_t *)several, i, one) take_processor(s, one);
+	json_array_foreach((json_t *)several, i, one)
+	{
+		take_processor(s, one);
+	}
 }
 
 /* ---- ids ---- */
@@ -174,10 +177,11 @@ static int64_t added_id(const struct special *s, const char *text)
 	const json_t *list = json_object_get(s->t->json, "added_tokens"), *one;
 	size_t i;
 
-	json_array_foreach((json_t *)list, i,
-			   one) if (same(content(one),
-					 text)) return json_integer_value(json_object_get(one,
-											  "id"));
+	json_array_foreach((json_t *)list, i, one)
+	{
+		if (same(content(one), text))
+			return json_integer_value(json_object_get(one, "id"));
+	}
 
 	return -1;
 }
