@@ -206,7 +206,8 @@ static int work_of_head_loss(const struct zr_ops *ops, const struct zr_op_head_l
 		     rows = (double)op->rows, c = (double)op->width;
 	const int64_t rank = ZR_HAS(op, struct zr_op_head_loss, dv) ? op->r : 0;
 	const double low = rows * (double)rank * v * (op->dx ? 6 : 2);
-	const double flops = rows * c * v * (2 + (op->dx ? 2 : 0) + (op->dw ? 2 : 0)) + low;
+	const int products = 1 + (op->dx != NULL) + (op->dw != NULL);
+	const double flops = 2 * rows * c * v * products + low;
 	char name[ZR_RATE_NAME];
 
 	snprintf(name, sizeof name, "head_loss.%s", type_name(op->dtype));
