@@ -441,7 +441,9 @@ def compare(program, count, paths):
 		print(os.path.basename(path), tally)
 
 
-if len(sys.argv) > 3 and sys.argv[1] == "--compare":
+if __name__ != "__main__":
+	pass
+elif len(sys.argv) > 3 and sys.argv[1] == "--compare":
 	compare(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
 elif len(sys.argv) > 3 and sys.argv[1] == "--compare-turns":
 	compare_turns(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
