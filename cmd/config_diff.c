@@ -64,6 +64,8 @@ static int add_section(struct side *to, const struct zr_config *cfg, const struc
 		rc = OWN("store", zr_model_table.table.opts[1].choices[s->store]);
 	if (!rc && s->ignore_keys)
 		rc = OWN("ignore_keys", s->ignore_keys);
+	if (!rc && s->add_tokens)
+		rc = OWN("add_tokens", s->add_tokens);
 	if (!rc && s->match)
 		rc = OWN("match", s->match);
 	if (!rc && s->sequences != ZR_AUTO_COUNT) {

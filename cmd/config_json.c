@@ -88,6 +88,8 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 		put(cfg, &j, s, "store", text_of(zr_model_table.table.opts[1].choices[s->store]));
 	if (s->ignore_keys)
 		put(cfg, &j, s, "ignore_keys", text_of(s->ignore_keys));
+	if (s->add_tokens)
+		put(cfg, &j, s, "add_tokens", text_of(s->add_tokens));
 	if (s->match)
 		put(cfg, &j, s, "match", text_of(s->match));
 	if (s->sequences != ZR_AUTO_COUNT)

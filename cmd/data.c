@@ -272,7 +272,8 @@ static int show(struct show *s, struct zr_error *err)
 	const struct zr_token_source from = { .tokenizer = tokenizer,
 					      .dir = model->path,
 					      .data = who_decodes(s->setup),
-					      .vocabulary = s->setup->facts.decl.vocabulary };
+					      .vocabulary = s->setup->facts.decl.vocabulary,
+					      .add_tokens = model->add_tokens };
 	int rc = zr_token_text_open(&from, &s->text, err);
 
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };

@@ -179,7 +179,9 @@ static int count_bytes(struct eval *e, struct zr_error *err)
 {
 	const struct zr_token_source from = { .dir = e->a->operand,
 					      .data = zr_config_find(e->cfg, "data"),
-					      .vocabulary = e->setup->facts.decl.vocabulary };
+					      .vocabulary = e->setup->facts.decl.vocabulary,
+					      .add_tokens =
+						      zr_config_find(e->cfg, "model")->add_tokens };
 	return zr_token_lengths(&from, &e->bytes, err);
 }
 

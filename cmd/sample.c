@@ -249,7 +249,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	struct zr_token_source from = { .tokenizer = s->tokenizer,
 					.dir = s->run,
 					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
-					.vocabulary = s->setup->facts.decl.vocabulary };
+					.vocabulary = s->setup->facts.decl.vocabulary,
+					.add_tokens = zr_config_find(*cfg, "model")->add_tokens };
 	rc = zr_token_text_open(&from, &s->text, err);
 	s->g.text = &s->text;
 	s->g.stops.text = s->stop;

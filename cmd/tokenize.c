@@ -23,7 +23,7 @@
 #define CHUNK (1 << 16) /* bytes encoded at a time: all copies stay in the cache */
 
 struct job {
-	const char *tokenizer, *output, *eot;
+	const char *tokenizer, *add_tokens, *output, *eot;
 	char **in;
 	int n_in, add_special, raw, force, apart, chat; /* apart: --documents */
 	const char *content;
@@ -50,6 +50,10 @@ static const struct zr_cmd_option options[] = {
 	{ 'T', "tokenizer", "FILE",
 	  "tokenizer.json (BPE, Unigram or WordPiece), or the directory of a model that has one",
 	  .kind = ZR_CMD_TEXT, .at = AT(tokenizer), .place = ZR_CMD_REQUIRED },
+	{ 0, "add-tokens", "LIST",
+	  "special tokens, separated by blanks, that the tokenizer gets: [model] add_tokens of the "
+	  "training",
+	  .kind = ZR_CMD_TEXT, .at = AT(add_tokens) },
 	{ 'o', "output", "OUT", "file to write, which must not be there", .kind = ZR_CMD_TEXT,
 	  .at = AT(output), .place = ZR_CMD_REQUIRED },
 	{ 'f', "force", NULL, "replaces one that is there when the new one is whole",
@@ -324,7 +328,7 @@ static int work(struct job *j)
 {
 	int rc = zr_keep_file(j->output, j->force, j->err);
 	if (!rc)
-		rc = zr_tokenizer_open(j->tokenizer, &j->t, j->err);
+		rc = zr_tokenizer_open_with(j->tokenizer, j->add_tokens, &j->t, j->err);
 	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
 	if (!rc)
 		rc = choose_eot(j);

@@ -48,6 +48,10 @@ static const struct zr_cmd_option options[] = {
 	{ 'T', "tokenizer", "FILE",
 	  "tokenizer.json, or its directory; tokenizer_config.json is looked for beside it",
 	  .kind = ZR_CMD_TEXT, .at = AT(o.tokenizer), .place = ZR_CMD_REQUIRED },
+	{ 0, "add-tokens", "LIST",
+	  "special tokens, separated by blanks, that the tokenizer gets: [model] add_tokens of the "
+	  "training",
+	  .kind = ZR_CMD_TEXT, .at = AT(o.add_tokens) },
 	{ 'o', "output", "OUT", "file to write, which must not be there", .kind = ZR_CMD_TEXT,
 	  .at = AT(output), .place = ZR_CMD_REQUIRED },
 	{ 'f', "force", NULL, "replaces one that is there when the new one is whole",

@@ -130,7 +130,8 @@ static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_err
 	char file[ZR_MODEL_FILE];
 	struct zr_error unused = { 0 };
 	struct zr_token_source from = { .data = zr_config_find(s->cfg, "data"),
-					.vocabulary = s->facts.decl.vocabulary };
+					.vocabulary = s->facts.decl.vocabulary,
+					.add_tokens = zr_config_find(s->cfg, "model")->add_tokens };
 	int rc = zr_token_lengths(&from, out, err);
 
 	const char *dir = zr_config_find(s->cfg, "model")->path;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/pretrained/pretrained.h"
 #include "core/program/route.h"
 #include "core/setup.h"
 
@@ -120,8 +121,12 @@ static double common_lr(const struct zr_setup_roles *r)
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	const struct zr_setup_facts *f = &s->facts;
+	const struct zr_section *model = zr_config_find(s->cfg, "model");
+	const struct zr_model_json *json = zr_config_model_json(s->cfg);
 	return (struct zr_facts){
 		.size = sizeof(struct zr_facts),
+		.added_tokens = model ? model->add_tokens : NULL,
+		.added_ids = json ? json->added.id : NULL,
 		.world = f->process.world,
 		.workers = zr_setup_workers(f),
 		.vocabulary = s->roles.n_sources ? s->roles.source->info.vocabulary : 0,

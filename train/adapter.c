@@ -158,6 +158,31 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 	return write_config(s->setup, s->setup->roles.model.section->path, dir, err);
 }
 
+const char *zr_adapter_frozen_rows(const struct zr_setup *s)
+{
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
+		const struct zr_place *t = &s->facts.layout.tensor[i];
+		const int is_row = t->decl->ndim && t->decl->dims[0] == s->facts.decl.vocabulary;
+		if (is_row && s->facts.frozen[i] && !(t->flags & ZR_TENSOR_ADDED))
+			return t->decl->name;
+	}
+
+	return NULL;
+}
+
+int zr_adapter_check_rows(const struct zr_setup *s, int grown, struct zr_error *err)
+{
+	const char *name = grown ? zr_adapter_frozen_rows(s) : NULL;
+
+	if (!name)
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "adapters alone have no rows for the tokens of [model] add_tokens: %s, which "
+		      "they do not train, got some, and the model that they are for has none: "
+		      "--merge writes all of it; with [adapter] modules_to_save they have it",
+		      name);
+}
+
 int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,
 		      void *arg, struct zr_error *err)
 {

@@ -46,6 +46,12 @@ int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *e
 /* Writes the adapters to dir, if there is an adapter that has such files. Collective. */
 int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err);
 
+/* A tensor of the model with a row for each token that is not trained, so that no adapter has it;
+ * NULL: there is none. */
+const char *zr_adapter_frozen_rows(const struct zr_setup *s);
+/* Refuses adapters without their model where it has got such rows: [model] add_tokens. */
+int zr_adapter_check_rows(const struct zr_setup *s, int grown, struct zr_error *err);
+
 /* The same to the new directory dir, of values that fn gives. base: names the model. Not
  * collective. */
 int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,

@@ -194,8 +194,8 @@ static int add_weights(struct zr_setup *s, struct zr_inputs *in, struct zr_error
 
 	int rc = zr_pretrained_tables(config, model->plugin, &v, &why);
 	if (!rc)
-		rc = zr_tensor_files_open(model->path, &s->facts.layout, ZR_FILES_MODEL, v->prefix,
-					  v->ignored, &f, &why);
+		rc = zr_tensor_files_open_grown(model->path, &s->facts.layout, ZR_FILES_MODEL,
+						v->prefix, v->ignored, config->rows, &f, &why);
 	return add_opened(in, f, rc, &why, err);
 }
 

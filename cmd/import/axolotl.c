@@ -271,6 +271,10 @@ static IMPORT_MAP(experts)
 #define LOFTQ     "adapters begin at 0: not by what quantization lost (LoftQ)"
 #define STEPS     "metrics.jsonl has every step"
 
+#define TOKENS                                                                                     \
+	"Axolotl adds them as tokens that are not special, which its texts keep; [model] "         \
+	"add_tokens adds special ones, with the same ids and rows: take it out and give that"
+
 static const struct zr_import_key keys[] = {
 	/* model and adapters */
 	MADE("base_model", "model.path", hf_model),
@@ -283,8 +287,8 @@ static const struct zr_import_key keys[] = {
 	MADE("special_tokens.bos_token", "data.bos", ax_special),
 	MADE("special_tokens.eos_token", "data.eos", ax_special),
 	NONE("what a sequence has left is no target", "special_tokens.pad_token"),
-	STOP("", "tokens are not added", "special_tokens.*", "tokens", "added_tokens_overrides.*"),
-	STOP("", "Axolotl takes a list of tokens to add there, and none are added", "tokens.*"),
+	STOP("", "tokens are not added", "special_tokens.*", "added_tokens_overrides.*"),
+	STOP("", TOKENS, "tokens", "tokens.*"),
 	NONE("[model] vocabulary pads the embedding", "resize_token_embeddings_to_32x"),
 	MADE("adapter", "adapter.plugin", adapter),
 	WITH("load_in_4bit", "model.store", hf_yes, "nf4"),

@@ -284,6 +284,7 @@ int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, str
 	struct zr_chat *chat = NULL;
 
 	o.tokenizer = g->text->file;
+	o.add_tokens = g->text->add_tokens;
 	o.threads = 1;
 	o.note = note;
 	if (!g->text->tokenizer)

@@ -25,7 +25,7 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 
 	path = rc ? path : file;
 	if (!rc)
-		rc = zr_tokenizer_open(path, &t->tokenizer, err);
+		rc = zr_tokenizer_open_with(path, from->add_tokens, &t->tokenizer, err);
 	int64_t n = rc ? 0 : zr_tokenizer_size(t->tokenizer);
 	if (!rc && from->vocabulary && n > from->vocabulary)
 		rc = zr_err(
@@ -35,6 +35,7 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 			path, (long long)n, from->dir, (long long)from->vocabulary);
 	if (!rc) {
 		t->tokens = n;
+		t->add_tokens = from->add_tokens;
 		snprintf(t->file, sizeof t->file, "%s", path);
 		/* without one, tokens have their bytes */
 		if (zr_decoder_open(t->tokenizer, &t->decoder, &(struct zr_error){ 0 }))

@@ -23,6 +23,8 @@ struct zr_token_source {
 	const char *dir;
 	const struct zr_section *data; /* [data] of the run; NULL: none. Must outlive the text. */
 	int64_t vocabulary;            /* of the model; 0: not known */
+	/* [model] add_tokens, which a tokenizer gets beside those of its file; NULL: none */
+	const char *add_tokens;
 };
 
 /* The path of a file that belongs to the model of a run or of a model's directory: in it, in its
@@ -36,6 +38,7 @@ struct zr_token_text {
 	struct zr_decoder *decoder;     /* NULL: its decoder is not known, or there is none */
 	int64_t tokens; /* only those below have a text, if that is known; else the vocabulary */
 	char file[ZR_MODEL_FILE]; /* the tokenizer.json that is used; "": none */
+	const char *add_tokens;   /* that it got, borrowed; NULL: none */
 };
 
 /* Uses the tokenizer of the source, else what [data] knows, else the tokenizer.json that belongs to

@@ -120,6 +120,7 @@ struct zr_section {
 	const char *path;
 	int32_t store;           /* of the model: 0: auto, bf16, int8, nf4 */
 	const char *ignore_keys; /* of its config.json; NULL: none */
+	const char *add_tokens;  /* to its tokenizer, separated by blanks; NULL: none */
 	/* of a parameter group: the first section with its plugin, unless that is itself */
 	const struct zr_section *like;
 };

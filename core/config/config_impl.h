@@ -48,6 +48,7 @@ struct zr_config {
 	/* of [model]: a directory to begin with, and who says so; NULL: none */
 	const char *model_path, *model_place;
 	struct zr_model_json model_json; /* its config.json */
+	int path_taken;                  /* -o took the path of a file out */
 };
 
 /* config_layers.c: fills given. */

@@ -111,6 +111,7 @@ static int unset(struct reader *r, const char *section, const char *key)
 		g->key = NULL;
 		any = 1;
 	}
+	r->cfg->path_taken |= !strcmp(section, "model") && !strcmp(key, "path");
 	return zr_layers_add(r->cfg, r->layer, section, any ? NULL : key, "", "-o", r->err);
 }
 

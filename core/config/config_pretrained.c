@@ -111,6 +111,37 @@ static int check_unknown(const struct zr_config *cfg, const struct zr_plugin *p,
 		      cfg->model_json.path, p->desc->id, unknown);
 }
 
+/* Tokens that [model] add_tokens adds; NULL: none. */
+static const struct zr_given *added_tokens(const struct zr_config *cfg)
+{
+	const struct zr_given *g = last_of(cfg, "add_tokens");
+	if (!g || !g->value[strspn(g->value, " \t")])
+		return NULL;
+	return g;
+}
+
+/* Tokens belong to the path that stands beside them: where -o takes that out they say what the
+ * tokenizer has, and nothing grows. */
+static int check_no_tokens(const struct zr_config *cfg, struct zr_error *err)
+{
+	const struct zr_given *tokens = added_tokens(cfg);
+	if (!tokens || (cfg->path_taken && tokens->layer < ZR_LAYER_OVERRIDE))
+		return 0;
+	return zr_given_bad(tokens, err,
+			    "tokens are added to those of a model that was trained: needs [model] "
+			    "path; a model of its own begins with a tokenizer that has them, and "
+			    "[model] vocabulary");
+}
+
+static int grow(struct zr_config *cfg, const struct zr_pretrained_v1 *v, struct zr_error *err)
+{
+	const struct zr_given *tokens = added_tokens(cfg);
+	struct zr_error e = { 0 };
+	if (!tokens || !zr_pretrained_grow(&cfg->model_json, v, tokens->value, &e))
+		return 0;
+	return zr_given_bad(tokens, err, "%s", e.text);
+}
+
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 {
 	const struct zr_given *path = last_of(cfg, "path"), *chosen = last_of(cfg, "plugin");
@@ -119,13 +150,13 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	struct apply a = { .cfg = cfg };
 	struct zr_error e = { 0 };
 	if (!path || !*path->value)
-		return 0;
+		return check_no_tokens(cfg, err);
 	if (chosen && zr_plugin_load("model", chosen->value, &p, &e))
 		return zr_given_bad(chosen, err, "%s", e.text);
 	if (p)
 		a.table = zr_table_of(p->desc);
 	if (zr_table_find(&a.table, "path"))
-		return 0; /* an option of the plugin itself, which keeps it */
+		return check_no_tokens(cfg, err); /* an option of the plugin itself */
 	cfg->model_path = path->value;
 
 	cfg->model_place = path->place;
@@ -148,6 +179,8 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 
 	a.table = zr_table_of(p->desc);
 	rc = zr_pretrained_untie(&cfg->model_json, v, err);
+	if (!rc)
+		rc = grow(cfg, v, err);
 	if (!rc)
 		rc = zr_pretrained_options(&cfg->model_json, p, add_option, &a, err);
 	if (rc)

@@ -208,8 +208,8 @@ static const char *nearest_key(const struct zr_config_part *p, const char *key)
 	if (near || !own)
 		return near;
 
-	const char *names[] = { own->name, "path", "ignore_keys" };
-	return zr_nearest(key, names, is_model(p) ? 3 : 1);
+	const char *names[] = { own->name, "path", "ignore_keys", "add_tokens" };
+	return zr_nearest(key, names, is_model(p) ? 4 : 1);
 }
 
 static int unknown_key(const struct zr_config_part *p, const struct zr_given *g,
@@ -282,10 +282,13 @@ static int takes_model_key(struct zr_config_part *p, const struct zr_given *g)
 		return 0;
 	if (!strcmp(g->key, "path")) /* config_pretrained.c has read it */
 		return !zr_table_find(&p->s.table, "path");
-	if (strcmp(g->key, "ignore_keys"))
+	if (!strcmp(g->key, "ignore_keys"))
+		p->s.ignore_keys = g->value;
+	else if (!strcmp(g->key, "add_tokens"))
+		p->s.add_tokens = g->value[strspn(g->value, " \t")] ? g->value : NULL;
+	else
 		return 0;
 
-	p->s.ignore_keys = g->value;
 	return 1;
 }
 

@@ -74,6 +74,9 @@ static void write_own_keys(const struct zr_config *cfg, const struct zr_config_p
 	if (p->s.ignore_keys)
 		write_pair(out, "ignore_keys", p->s.ignore_keys,
 			   sources ? zr_config_source(cfg, p->s.name, "ignore_keys") : NULL);
+	if (p->s.add_tokens)
+		write_pair(out, "add_tokens", p->s.add_tokens,
+			   sources ? zr_config_source(cfg, p->s.name, "add_tokens") : NULL);
 	if (p->own)
 		write_pair(out, p->own->key, p->own->value, sources ? p->own->place : NULL);
 }

@@ -50,7 +50,8 @@ const char *zr_config_source(const struct zr_config *cfg, const char *section, c
 		return p->own->place;
 	if (p->s.path && !strcmp(key, "path"))
 		return cfg->model_place;
-	if (p->s.ignore_keys && !strcmp(key, "ignore_keys"))
+	if ((p->s.ignore_keys && !strcmp(key, "ignore_keys")) ||
+	    (p->s.add_tokens && !strcmp(key, "add_tokens")))
 		return zr_given_last(cfg, ZR_LAYER_AUTO, section, key)->place;
 	if (p->chosen && !strcmp(key, "plugin"))
 		return p->chosen->place;

@@ -263,6 +263,13 @@ static const struct zr_opt model[] = {
 	       "Keys of config.json, separated by blanks, that are left alone although the "
 	       "model's class does not read them: all others must be known. One in an object is "
 	       "OBJECT.KEY."),
+	ZR_OPT(struct zr_section, add_tokens, ZR_T_STR, 0, "", 0, 0, "",
+	       "Special tokens, separated by blanks, that are added to the tokenizer.json of path, "
+	       "as in <|im_start|> <|im_end|>: one that is there keeps its id, the others get "
+	       "those behind the last one. All that this training reads knows them, [data] too, "
+	       "and exports have them. Where there are more tokens than rows, the embedding and "
+	       "the head grow by rows that are the mean of the others, as of transformers' "
+	       "resize_token_embeddings, without its noise."),
 };
 
 const struct zr_core_table zr_model_table = TABLE(

@@ -158,6 +158,7 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 void zr_model_json_close(struct zr_model_json *f)
 {
 	json_decref(f->root);
+	free(f->added.id);
 	free(f->head);
 	free(f->path);
 	*f = (struct zr_model_json){ 0 };

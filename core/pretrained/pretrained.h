@@ -11,6 +11,18 @@
 
 #include "core/plugin/loader.h"
 
+/* Tokens that are added to those of a tokenizer.json. */
+struct zr_added_tokens {
+	int32_t *id;      /* of each, owned; NULL: none is added */
+	int64_t size;     /* one more than the largest id, of all tokens */
+	int64_t distinct; /* how many there are */
+};
+
+/* Tensors with a row for each token have `to` of them, and `from` in their files: 0: as many. */
+struct zr_grown_rows {
+	int64_t from, to;
+};
+
 /* config.json, read. */
 struct zr_model_json {
 	char *path;          /* of the file */
@@ -19,6 +31,8 @@ struct zr_model_json {
 	const char *ignored; /* keys, separated by blanks, that it may have; NULL: none; borrowed */
 	/* tensor of the files because of which it was untied; NULL: it was not */
 	char *head;
+	struct zr_added_tokens added; /* by [model] add_tokens */
+	struct zr_grown_rows rows;    /* the root says the new number */
 };
 
 /* on failure there is nothing to close */
@@ -56,6 +70,13 @@ int zr_pretrained_untie(struct zr_model_json *f, const struct zr_pretrained_v1 *
 			struct zr_error *err);
 extern int (*zr_head_differs)(const char *dir, const char *prefix, const char *head,
 			      const char *embedding, int *differs, struct zr_error *err);
+/* Adds tokens, texts separated by blanks, to those of the tokenizer.json beside the file: their
+ * ids, and a row for each where the model has none. zr_tokenizer_places finds the ids. A failure
+ * is of the tokens. */
+int zr_pretrained_grow(struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+		       const char *tokens, struct zr_error *err);
+extern int (*zr_tokens_added)(const char *dir, const char *tokens, int32_t **ids, int64_t *size,
+			      int64_t *distinct, struct zr_error *err);
 /* What the plugin says to values that depend on its options. */
 int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p,
 			  const void *opts, struct zr_error *err);

@@ -478,7 +478,7 @@ static int open_tokenizer(struct zr_chat *c, const char *path, struct zr_error *
 	int rc = zr_tokenizer_find(path, c->file, err);
 	c->o.tokenizer = c->file;
 	if (!rc)
-		rc = zr_tokenizer_open(c->file, &c->tokenizer, err);
+		rc = zr_tokenizer_open_with(c->file, c->o.add_tokens, &c->tokenizer, err);
 
 	return rc;
 }
@@ -559,6 +559,11 @@ void zr_chat_close(struct zr_chat *c)
 	free(c->encoder);
 	free(c->item);
 	free(c);
+}
+
+const struct zr_tokenizer *zr_chat_tokenizer(const struct zr_chat *c)
+{
+	return c->tokenizer;
 }
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c)

@@ -19,6 +19,8 @@
 struct zr_chat_options {
 	/* tokenizer.json, or the directory that has it; beside it is tokenizer_config.json */
 	const char *tokenizer;
+	/* special tokens that it gets beside those of the file, see tokenizer.h; NULL: none */
+	const char *add_tokens;
 	/* auto: what the tokenizer has; a name; or a file of Jinja, NAME.jinja */
 	const char *template;
 	/* forms in place of the template's, with \n, \t and \\; see template.h */
@@ -69,10 +71,12 @@ struct zr_chat_counts {
 };
 
 struct zr_chat;
+struct zr_tokenizer;
 int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err);
 void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
+const struct zr_tokenizer *zr_chat_tokenizer(const struct zr_chat *c);
 const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
 
 /* The text of n > 0 messages, of roles, texts and no more; prompt: and the start of an answer, see

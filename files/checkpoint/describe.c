@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 #include "files/checkpoint/checkpoint.h"
 
@@ -63,6 +64,36 @@ static int matters(const struct zr_section *s)
 	return strncmp(s->name, "eval.", 5) != 0;
 }
 
+/* The tokens of [model] add_tokens with one blank between them. */
+static char *added_text(const struct zr_section *model)
+{
+	const char *words = model->add_tokens, *word;
+	const size_t room = strlen(words) + 1;
+	char *text = calloc(1, room);
+	size_t n;
+
+	for (size_t at = 0; text && (word = zr_next_word(&words, &n));)
+		at += (size_t)snprintf(text + at, room - at, "%s%.*s", at ? " " : "", (int)n, word);
+
+	return text;
+}
+
+static void describe_added(const struct zr_setup *p, const struct zr_model_json *from,
+			   json_t **meta)
+{
+	char rows[32], *text;
+
+	if (!p->roles.model.section->add_tokens)
+		return;
+
+	text = added_text(p->roles.model.section);
+	zr_json_put(meta, ZR_META_ADDED, text ? zr_json_string(text, "(not UTF-8)") : NULL);
+	free(text);
+	snprintf(rows, sizeof rows, "%lld", (long long)from->rows.from);
+	if (from->rows.from)
+		zr_json_put(meta, ZR_META_ROWS, json_string(rows));
+}
+
 /* What the model's config.json was, for those who write weights. */
 static void describe_pretrained(const struct zr_setup *p, const struct zr_model_json *from,
 				json_t **meta)
@@ -83,6 +114,7 @@ static void describe_pretrained(const struct zr_setup *p, const struct zr_model_
 	zr_json_put(meta, ZR_META_IGNORED, json_string(v->ignored));
 	if (path || errno == ENOMEM)
 		zr_json_put(meta, ZR_META_PATH, path);
+	describe_added(p, from, meta);
 	free(text);
 	free(dir);
 }
@@ -146,6 +178,13 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	}
 
 	describe_sums(p, &m->settings);
+	if (p->roles.model.section->add_tokens) {
+		char *text = added_text(p->roles.model.section);
+		if (text)
+			set_key(&m->settings, "model", "add_tokens", text);
+		free(text);
+	}
+
 	snprintf(tokens, sizeof tokens, "%lld", (long long)p->roles.source->info.train_tokens);
 	set_key(&m->settings, "data", "tokens", tokens);
 	zr_describe_model(p, &m->meta);

@@ -370,6 +370,8 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 	return rc;
 }
 
+#define ADD_TOKENS "model.add_tokens"
+
 static const char *setting(const struct zr_manifest *m, const char *key)
 {
 	const char *text = json_string_value(json_object_get(m->settings, key));
@@ -477,10 +479,28 @@ static int same_masters(const struct zr_manifest *here, const struct zr_manifest
 	return 0;
 }
 
+/* Tokens that were added are rows of the embedding: others would be given theirs. */
+static int same_tokens(const struct zr_manifest *here, const struct zr_manifest *saved,
+		       struct zr_error *err)
+{
+	const char *is = json_string_value(json_object_get(here->settings, ADD_TOKENS));
+	const char *was = json_string_value(json_object_get(saved->settings, ADD_TOKENS));
+
+	if (!strcmp(is ? is : "", was ? was : ""))
+		return 0;
+	return zr_err(
+		err, ZR_EINVAL,
+		"[model] add_tokens was %s, is %s: give what it was, or begin with the "
+		"weights alone: `zeroth checkpoint export` makes a directory for [model] path",
+		was ? was : "empty", is ? is : "empty");
+}
+
 int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
 			struct zr_error *err)
 {
 	int rc = same_text("[model] plugin", here->model, saved->model, err);
+	if (!rc)
+		rc = same_tokens(here, saved, err);
 	if (!rc)
 		rc = same_layout(here, saved, err);
 	if (!rc)

@@ -32,10 +32,12 @@
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 /* in meta: config.json of [model] path, as text */
 #define ZR_META_CONFIG  "zeroth.config.json"
-#define ZR_META_IGNORED "zeroth.ignored" /* what of its files the model does not use */
-#define ZR_META_PATH    "zeroth.path"    /* and the directory, absolute */
-#define ZR_META_PREFIX  "zeroth.prefix"  /* and what may be before the names in its files */
-#define ZR_DATA_FILE    "data.file "     /* in settings, and a number: which data it is */
+#define ZR_META_IGNORED "zeroth.ignored"    /* what of its files the model does not use */
+#define ZR_META_PATH    "zeroth.path"       /* and the directory, absolute */
+#define ZR_META_ADDED   "zeroth.add_tokens" /* and what its tokenizer gets beside its own */
+#define ZR_META_ROWS    "zeroth.rows"       /* of its embedding, where the model has more */
+#define ZR_META_PREFIX  "zeroth.prefix"     /* and what may be before the names in its files */
+#define ZR_DATA_FILE    "data.file "        /* in settings, and a number: which data it is */
 /* the entry of rank 0 that has the loss of every step, fp32 */
 #define ZR_CKPT_LOSSES "losses"
 /* its entry of version 4 that has the persistent numbers of all tensors, fp32, in their order */

@@ -23,6 +23,7 @@
 struct found {
 	int32_t file; /* -1: none */
 	const struct zr_st_tensor *tensor;
+	float *mean; /* of its rows, where the model has more; NULL: not known yet */
 };
 
 struct zr_tensor_files {
@@ -30,6 +31,7 @@ struct zr_tensor_files {
 	const struct zr_layout *layout;
 	int which; /* ZR_FILES_* */
 	const char *prefix, *ignored;
+	struct zr_grown_rows rows;
 	struct zr_st *file; /* [n] */
 	int32_t n;
 	struct found *found; /* [n_tensors] */
@@ -163,8 +165,17 @@ static const char *dims_text(int32_t ndim, const int64_t *dims, char out[NAME])
 	return out;
 }
 
-static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
-			const struct zr_tensor *want, struct zr_error *err)
+/* Whether the model has got the rows that the tensor in the files lacks. */
+static int has_grown(const struct zr_tensor_files *f, const struct zr_st_tensor *t,
+		     const struct zr_tensor *want)
+{
+	return f->rows.from && t->ndim && want->ndim && t->dims[0] == f->rows.from &&
+	       want->dims[0] == f->rows.to;
+}
+
+static int check_tensor(const struct zr_tensor_files *f, const struct zr_st *st,
+			const struct zr_st_tensor *t, const struct zr_tensor *want,
+			struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
 
@@ -174,7 +185,7 @@ static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t,
 			      t->name, zr_st_type(st, t));
 
 	int same = t->ndim == want->ndim;
-	for (int32_t d = 0; same && d < t->ndim; d++)
+	for (int32_t d = has_grown(f, t, want); same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];
 	if (same)
 		return 0;
@@ -204,7 +215,7 @@ static int find_named(const struct zr_tensor_files *f, const char *name, struct 
 					      f->file[k].path, t->name, at->tensor->name,
 					      f->file[at->file].path);
 			if (t)
-				*at = (struct found){ k, t };
+				*at = (struct found){ k, t, NULL };
 		}
 	return 0;
 }
@@ -260,7 +271,7 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 	if (at->file < 0)
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
 
-	return check_tensor(&f->file[at->file], at->tensor, want, err);
+	return check_tensor(f, &f->file[at->file], at->tensor, want, err);
 }
 
 static int fits(const char *patterns, const char *name)
@@ -351,16 +362,16 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 	return check_others(f, err);
 }
 
-int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
-			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
-			 struct zr_error *err)
+int zr_tensor_files_open_grown(const char *path, const struct zr_layout *layout, int which,
+			       const char *prefix, const char *ignored, struct zr_grown_rows rows,
+			       struct zr_tensor_files **out, struct zr_error *err)
 {
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
 	if (!f)
 		return zr_no_memory(err);
 
 	*f = (struct zr_tensor_files){
-		.layout = layout, .which = which, .prefix = prefix, .ignored = ignored
+		.layout = layout, .which = which, .prefix = prefix, .ignored = ignored, .rows = rows
 	};
 	int rc = open_all(f, path, err);
 	if (rc)
@@ -371,6 +382,14 @@ int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int w
 	return rc;
 }
 
+int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
+			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
+			 struct zr_error *err)
+{
+	return zr_tensor_files_open_grown(path, layout, which, prefix, ignored,
+					  (struct zr_grown_rows){ 0 }, out, err);
+}
+
 void zr_tensor_files_close(struct zr_tensor_files *f)
 {
 	if (!f)
@@ -378,6 +397,8 @@ void zr_tensor_files_close(struct zr_tensor_files *f)
 
 	for (int32_t k = 0; k < f->n; k++)
 		zr_st_close(&f->file[k]);
+	for (int32_t i = 0; f->found && i < f->layout->n_tensors; i++)
+		free(f->found[i].mean);
 	free(f->file);
 	free(f->found);
 	free(f->path);
@@ -481,11 +502,10 @@ int zr_tensor_values(const struct zr_st *file, const struct zr_st_tensor *tensor
 	return rc;
 }
 
-int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
-			 struct zr_error *err)
+/* Elements that the file has. */
+static int read_finite(const struct zr_tensor_files *f, const struct found *at, int64_t first,
+		       int64_t n, float *x, struct zr_error *err)
 {
-	const struct zr_tensor_files *f = files;
-	const struct found *at = &f->found[i];
 	int rc = zr_tensor_values(&f->file[at->file], at->tensor, first, n, x, err);
 
 	for (int64_t k = 0; !rc && k < n; k++)
@@ -497,6 +517,90 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 				    (long long)(first + k), (double)x[k]);
 
 	return rc;
+}
+
+/* ---- rows that the files do not have ---- */
+
+#define SUMMED 65536 /* elements at a time */
+
+/* Adds elements to the sums of their columns, one row behind the other. */
+static int sum_rows(const struct zr_tensor_files *f, const struct found *at, int64_t columns,
+		    double *sum, float *x, struct zr_error *err)
+{
+	int64_t column = 0;
+
+	for (int64_t first = 0, n; first < at->tensor->elements; first += n) {
+		n = at->tensor->elements - first;
+		if (n > SUMMED)
+			n = SUMMED;
+
+		int rc = read_finite(f, at, first, n, x, err);
+		if (rc)
+			return rc;
+
+		for (int64_t k = 0; k < n; k++) {
+			sum[column] += (double)x[k];
+			column = column + 1 < columns ? column + 1 : 0;
+		}
+	}
+
+	return 0;
+}
+
+/* The mean of the rows of a tensor, which is kept. */
+static int find_mean(struct zr_tensor_files *f, struct found *at, int64_t columns,
+		     struct zr_error *err)
+{
+	double *sum = calloc((size_t)columns, sizeof *sum);
+	float *x = malloc(SUMMED * sizeof *x), *mean = malloc((size_t)columns * sizeof *mean);
+	int rc;
+
+	if (sum && x && mean)
+		rc = sum_rows(f, at, columns, sum, x, err);
+	else
+		rc = zr_no_memory(err);
+	for (int64_t c = 0; !rc && c < columns; c++)
+		mean[c] = (float)(sum[c] / (double)f->rows.from);
+
+	free(sum);
+	free(x);
+	if (rc)
+		free(mean);
+	else
+		at->mean = mean;
+	return rc;
+}
+
+/* Elements of rows that the files do not have. */
+static int read_grown(struct zr_tensor_files *f, struct found *at, int64_t first, int64_t n,
+		      float *x, struct zr_error *err)
+{
+	const int64_t columns = at->tensor->elements / f->rows.from;
+	int rc = 0;
+
+	if (!at->mean)
+		rc = find_mean(f, at, columns, err);
+	for (int64_t k = 0; !rc && k < n; k++)
+		x[k] = at->mean[(first + k) % columns];
+
+	return rc;
+}
+
+int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
+			 struct zr_error *err)
+{
+	struct zr_tensor_files *f = files;
+	struct found *at = &f->found[i];
+	const int64_t there = at->tensor->elements;
+	int64_t old = 0;
+
+	if (first < there)
+		old = first + n < there ? n : there - first;
+
+	int rc = old ? read_finite(f, at, first, old, x, err) : 0;
+	if (rc || old == n)
+		return rc;
+	return read_grown(f, at, first + old, n - old, x + old, err);
 }
 
 /* ---- head and embedding ---- */
@@ -540,7 +644,7 @@ static int head_differs(const char *dir, const char *prefix, const char *head,
 			const char *embedding, int *differs, struct zr_error *err)
 {
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
-	struct found two[2] = { { -1, NULL }, { -1, NULL } };
+	struct found two[2] = { { .file = -1 }, { .file = -1 } };
 	struct zr_error why = { 0 };
 
 	*differs = 0;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/pretrained/pretrained.h"
 
 struct zr_layout;
 struct zr_tensor_files;
@@ -25,6 +26,12 @@ enum { ZR_FILES_WHOLE, ZR_FILES_MODEL, ZR_FILES_ADAPTER };
 int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
 			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
 			 struct zr_error *err);
+/* The same where the model has got rows: a tensor of rows.to of them in the layout has rows.from in
+ * the files. The others are, each, the mean of all of these: added up as doubles, row by row, so
+ * that whoever reads one has the same bits. */
+int zr_tensor_files_open_grown(const char *path, const struct zr_layout *layout, int which,
+			       const char *prefix, const char *ignored, struct zr_grown_rows rows,
+			       struct zr_tensor_files **out, struct zr_error *err);
 void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
 /* the k-th file, from 0; NULL: there are fewer */
 const char *zr_tensor_files_path(const struct zr_tensor_files *f, int32_t k);

@@ -118,39 +118,33 @@ static int read_root(struct zr_tokenizer_loading *l, json_t **root)
 	return zr_json_object(l->text, l->bytes, l->file, root, l->err); /* says where */
 }
 
-/* The file `l->file`. */
-static int read_file(struct zr_tokenizer_loading *l)
+int zr_tokenizer_read(const char *file, char **text, size_t *n, struct zr_error *err)
 {
-	json_t *root = NULL;
-	char *text;
-	int no = zr_file_text(AT_FDCWD, l->file, 1, MOST, &text, &l->bytes);
+	int no = zr_file_text(AT_FDCWD, file, 1, MOST, text, n);
 	if (no)
-		return zr_file_failed(l->err, l->file, "", no);
+		return zr_file_failed(err, file, "", no);
 
-	l->text = text;
-	int rc = read_root(l, &root);
-	if (!rc) {
-		l->t = calloc(1, sizeof *l->t);
-		if (l->t)
-			rc = load(l, root);
-		else
-			rc = zr_no_memory(l->err);
-	}
-
-	free(text);
-	json_decref(root);
-	return rc;
+	return 0;
 }
 
-int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
+int zr_tokenizer_load(const char *file, const char *text, size_t n, zr_tokenizer_look *look,
+		      void *arg, struct zr_tokenizer **out, struct zr_error *err)
 {
-	char file[ZR_TOKENIZER_PATH];
-	struct zr_tokenizer_loading l = { .err = err, .file = file };
+	struct zr_tokenizer_loading l = { .err = err, .file = file, .text = text, .bytes = n };
+	json_t *root = NULL;
+	int rc = read_root(&l, &root);
 
-	if (zr_tokenizer_find(path, file, err))
-		return err->code;
+	if (!rc) {
+		l.t = calloc(1, sizeof *l.t);
+		if (l.t)
+			rc = load(&l, root);
+		else
+			rc = zr_no_memory(err);
+	}
 
-	int rc = read_file(&l);
+	if (!rc && look)
+		rc = look(arg, &l);
+	json_decref(root);
 	zr_buf_free(&l.lists.rest);
 	zr_names_free(&l.names);
 	if (rc)
@@ -158,5 +152,22 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 	else
 		*out = l.t;
 
+	return rc;
+}
+
+int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
+{
+	char file[ZR_TOKENIZER_PATH], *text;
+	size_t n;
+
+	if (zr_tokenizer_find(path, file, err))
+		return err->code;
+
+	int rc = zr_tokenizer_read(file, &text, &n, err);
+	if (rc)
+		return rc;
+
+	rc = zr_tokenizer_load(file, text, n, NULL, NULL, out, err);
+	free(text);
 	return rc;
 }

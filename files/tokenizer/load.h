@@ -29,6 +29,16 @@ struct zr_tokenizer_loading {
 	int joins_words;
 };
 
+/* ---- load.c ---- */
+
+/* The tokenizer of a text of n bytes, with a 0 behind them; file: for messages. Before l->names go,
+ * `look` is called with all that was read; NULL: nothing is. */
+typedef int zr_tokenizer_look(void *arg, struct zr_tokenizer_loading *l);
+int zr_tokenizer_load(const char *file, const char *text, size_t n, zr_tokenizer_look *look,
+		      void *arg, struct zr_tokenizer **out, struct zr_error *err);
+/* The text of the file, owned. */
+int zr_tokenizer_read(const char *file, char **text, size_t *n, struct zr_error *err);
+
 /* ---- load_values.c: failures, and values of several parts ---- */
 
 /* Fails with "FILE: place: text". */

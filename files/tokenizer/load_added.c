@@ -151,6 +151,8 @@ int zr_load_added(struct zr_tokenizer_loading *l, const json_t *list)
 	size_t i;
 	int rc = 0;
 
+	for (int64_t k = 0; k < l->t->size; k++)
+		l->t->own += l->t->token[k].p != NULL;
 	all[1].marked = l->t->spaces == ZR_SPACES_NORMALIZED;
 	for (int k = 0; k < 2; k++) {
 		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);

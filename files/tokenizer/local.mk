@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 %C%_libtokenizer_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS) \
 	$(UTF8PROC_CFLAGS)
 %C%_libtokenizer_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)
-%C%_libtokenizer_la_SOURCES = %D%/added.c %D%/added.h %D%/alphabet.c %D%/bpe.c %D%/bpe.h %D%/buf.c \
+%C%_libtokenizer_la_SOURCES = %D%/add.c %D%/added.c %D%/added.h %D%/alphabet.c %D%/bpe.c %D%/bpe.h %D%/buf.c \
 	%D%/buf.h %D%/characters.c %D%/charsmap.c %D%/chunks.c %D%/decode.c %D%/encoder.c %D%/encoder.h \
 	%D%/encoder_added.c %D%/encoder_lacking.c %D%/encoder_normalize.c %D%/encoder_split.c %D%/find.c \
 	%D%/forms.c %D%/joins.c %D%/lists.c %D%/lists.h %D%/load.c %D%/load.h %D%/load_added.c \

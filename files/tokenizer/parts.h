@@ -28,6 +28,7 @@
  *   ids to text                     decode.c                               here, tokenizer.h
  *   a tokenizer.json is read        load*.c                                load.h
  *   its large lists                 lists.c, names.c                       lists.h
+ *   tokens are added to it          add.c                                  load.h
  */
 #ifndef ZR_TOKENIZER_PARTS_H
 #define ZR_TOKENIZER_PARTS_H
@@ -114,6 +115,7 @@ enum { ZR_SPACES_ARE_SPACES, ZR_SPACES_NORMALIZED, ZR_SPACES_SPLIT };
 struct zr_tokenizer {
 	struct zr_token *token; /* [size] */
 	int64_t size;
+	int64_t own;        /* how many of them the model has, without added ones */
 	struct zr_buf text; /* of all tokens */
 	int32_t byte[256];  /* tokens of single bytes; -1: none */
 	int32_t unknown;    /* the token of what has none; -1: there is none */

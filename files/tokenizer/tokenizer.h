@@ -33,6 +33,24 @@ int zr_tokenizer_find(const char *path, char file[ZR_TOKENIZER_PATH], struct zr_
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err);
 void zr_tokenizer_close(struct zr_tokenizer *t); /* NULL is fine */
 
+/* ---- tokens that are added to those of the file: add.c ----
+ *
+ * tokens: texts separated by blanks; NULL or empty: none. Their ids are those of transformers'
+ * add_special_tokens: one that the file adds or that its model has keeps its id, the others get
+ * those behind the last one, in their order. ZR_EINVAL where these would not be in a row, where a
+ * token stands there twice, or where the file adds it with other properties. */
+
+/* *ids: of each of them, owned; *size: one more than the largest id of all tokens; *distinct: how
+ * many there are, transformers' len(tokenizer). */
+int zr_tokenizer_places(const char *path, const char *tokens, int32_t **ids, int64_t *size,
+			int64_t *distinct, struct zr_error *err);
+/* The file with these as special tokens of raw text: all other bytes are its own. *text: owned. */
+int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, size_t *bytes,
+			   struct zr_error *err);
+/* As zr_tokenizer_open of that text. */
+int zr_tokenizer_open_with(const char *path, const char *tokens, struct zr_tokenizer **out,
+			   struct zr_error *err);
+
 int64_t zr_tokenizer_size(const struct zr_tokenizer *t); /* one more than the largest id */
 /* id of an added token, or -1 */
 int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content);

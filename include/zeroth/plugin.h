@@ -292,6 +292,11 @@ struct zr_facts {
 	 * ranks. */
 	int32_t gather_legs;
 	int32_t evaluates; /* data: 1: nothing is learned from it, all of it is held out */
+	/* data: special tokens that the model's tokenizer gets beside those of its file, separated
+	 * by blanks, and their ids: data that reads a tokenizer adds them, too, and refuses one
+	 * where they have others. NULL: none; ids NULL: not known. Valid as long as the options. */
+	const char *added_tokens;
+	const int32_t *added_ids;
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ----- */

@@ -212,9 +212,15 @@ static int chat_check(const struct zr_host *h, const void *opts)
 
 static int chat_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
+	struct chat_opts *o = opts;
+
 	(void)h;
-	((struct chat_opts *)opts)->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) &&
-						facts->evaluates;
+	o->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
+	if (ZR_HAS(facts, struct zr_facts, added_ids)) {
+		o->added_tokens = facts->added_tokens;
+		o->added_ids = facts->added_ids;
+	}
+
 	return ZR_OK;
 }
 

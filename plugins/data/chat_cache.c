@@ -19,6 +19,8 @@
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 
+#define BLANKS " \t"
+
 #define CACHE_FORMAT "zeroth.chat/4" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last",
@@ -122,6 +124,32 @@ static int hash_tokenizer(const struct cache *c, XXH3_state_t *x)
 	return rc;
 }
 
+static const char *first_word(const char *text)
+{
+	if (!text)
+		return "";
+	return text + strspn(text, BLANKS);
+}
+
+static const char *next_word(const char *word)
+{
+	word += strcspn(word, BLANKS);
+	return word + strspn(word, BLANKS);
+}
+
+/* Of tokens that the tokenizer gets, and their ids. */
+static void hash_added(XXH3_state_t *x, const struct chat_opts *o)
+{
+	const int32_t *id = o->added_ids;
+
+	if (!o->added_tokens)
+		return;
+
+	hash_text(x, o->added_tokens);
+	for (const char *word = first_word(o->added_tokens); id && *word; word = next_word(word))
+		XXH3_64bits_update(x, id++, sizeof *id);
+}
+
 static int hash_all(const struct cache *c, XXH3_state_t *x)
 {
 	const struct chat_opts *o = c->o;
@@ -150,6 +178,7 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
 	XXH3_64bits_update(x, &o->max_length, sizeof o->max_length);
+	hash_added(x, o);
 
 	int rc = hash_tokenizer(c, x);
 	for (int i = 0; i < c->fs->n && !rc; i++)
@@ -229,12 +258,36 @@ static void tell_unread(const struct cache *c, const struct zr_chat_counts *n)
 		       zr_unread_text(&n->unread, names, sizeof names));
 }
 
+/* Tokens that the model's tokenizer gets have the same ids in this one. */
+static int same_ids(const struct cache *c, const struct zr_tokenizer *t)
+{
+	const int32_t *id = c->o->added_ids;
+	const char *word = first_word(c->o->added_tokens);
+
+	for (; id && *word; word = next_word(word), id++) {
+		const int n = (int)strcspn(word, BLANKS);
+		char token[512];
+
+		snprintf(token, sizeof token, "%.*s", n, word);
+		const int32_t here = zr_tokenizer_added(t, token);
+		if (n < (int)sizeof token && here != *id)
+			return zr_fail(
+				c->h, ZR_EINVAL,
+				"tokenizer = %s: %s of [model] add_tokens is token %d there, "
+				"and %d of the model: give the tokenizer of [model] path",
+				c->o->tokenizer, token, here, *id);
+	}
+
+	return ZR_OK;
+}
+
 static int write_file(struct cache *c, const char *name)
 {
 	const struct chat_opts *o = c->o;
 	struct zr_chat *chat = NULL;
 	const struct zr_chat_options options = {
 		.tokenizer = o->tokenizer,
+		.add_tokens = o->added_tokens,
 		.template = given(o->template),
 		.begin = given(o->begin),
 		.system_form = given(o->system_form),
@@ -264,6 +317,8 @@ static int write_file(struct cache *c, const char *name)
 	};
 	int rc = zr_chat_open(&options, &chat, &c->err);
 
+	if (!rc)
+		rc = same_ids(c, zr_chat_tokenizer(chat));
 	if (!rc)
 		rc = zr_documents_create(name, 0600, zr_chat_vocabulary(chat), 1, &c->documents,
 					 &c->err);

@@ -193,8 +193,8 @@ static int put_tokens(struct zr_export_gguf *x, const json_t *meta, const json_t
 			      "--gguf: %s, which has the files of the tokenizer, cannot be read: "
 			      "--tokenizer names another directory",
 			      dir);
-	return zr_gguf_tokenizer(dir, x->family, config, x->shape.vocabulary, &x->keys, as_phi3,
-				 err);
+	return zr_gguf_tokenizer(dir, json_string_value(json_object_get(meta, ZR_META_ADDED)),
+				 x->family, config, x->shape.vocabulary, &x->keys, as_phi3, err);
 }
 
 static int put_keys(struct zr_export_gguf *x, const json_t *meta, const json_t *config,

@@ -122,10 +122,11 @@ struct zr_gguf_token {
 	int32_t type;
 };
 
-/* tokens.c: all keys of the tokenizer. *as_phi3: see above. */
-int zr_gguf_tokenizer(const char *dir, const struct zr_gguf_family *f, const json_t *config,
-		      int64_t vocabulary, struct zr_gguf_keys *keys, int *as_phi3,
-		      struct zr_error *err);
+/* tokens.c: all keys of the tokenizer. added: [model] add_tokens; NULL: none.
+ * *as_phi3: see above. */
+int zr_gguf_tokenizer(const char *dir, const char *added, const struct zr_gguf_family *f,
+		      const json_t *config, int64_t vocabulary, struct zr_gguf_keys *keys,
+		      int *as_phi3, struct zr_error *err);
 
 /* beside.c: the object of a file in the directory; *out NULL: there is none. */
 int zr_gguf_beside(const char *dir, const char *name, json_t **out, struct zr_error *err);

@@ -4,9 +4,12 @@
  */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/json.h"
+#include "files/tokenizer/tokenizer.h"
 #include "train/gguf/parts.h"
 
 /* Vocabularies of models that need more than their files say. */
@@ -110,9 +113,23 @@ static int write_family(struct zr_gguf_tokens *t, const struct zr_gguf_family *f
 	return write_bpe(t, err);
 }
 
-int zr_gguf_tokenizer(const char *dir, const struct zr_gguf_family *f, const json_t *config,
-		      int64_t vocabulary, struct zr_gguf_keys *keys, int *as_phi3,
-		      struct zr_error *err)
+/* tokenizer.json with the tokens that training added. */
+static int read_with(const char *dir, const char *added, json_t **out, struct zr_error *err)
+{
+	char *text;
+	size_t bytes;
+	int rc = zr_tokenizer_text_with(dir, added, &text, &bytes, err);
+	if (rc)
+		return rc;
+
+	rc = zr_json_object(text, bytes, dir, out, err);
+	free(text);
+	return rc;
+}
+
+int zr_gguf_tokenizer(const char *dir, const char *added, const struct zr_gguf_family *f,
+		      const json_t *config, int64_t vocabulary, struct zr_gguf_keys *keys,
+		      int *as_phi3, struct zr_error *err)
 {
 	struct zr_gguf_tokens t = { .dir = dir,
 				    .config = config,
@@ -121,7 +138,8 @@ int zr_gguf_tokenizer(const char *dir, const struct zr_gguf_family *f, const jso
 				    .turn_end = -1,
 				    .as_phi3 = as_phi3 };
 
-	int rc = zr_gguf_beside(dir, "tokenizer.json", &t.json, err);
+	int rc = added ? read_with(dir, added, &t.json, err) :
+			 zr_gguf_beside(dir, "tokenizer.json", &t.json, err);
 	if (!rc)
 		rc = zr_gguf_beside(dir, "tokenizer_config.json", &t.settings, err);
 	if (!rc)

@@ -22,6 +22,8 @@
 #include "files/checkpoint/checkpoint.h"
 #include "files/gguf/gguf.h"
 #include "files/pretrained/tensors.h"
+#include "files/tokenizer/tokenizer.h"
+#include "train/weights/added.h"
 
 #define CHUNK       65536 /* values that are cast at a time */
 #define NAME        64
@@ -346,6 +348,19 @@ int zr_export_config(const struct zr_setup *s, const char *path, struct zr_error
 	return rc;
 }
 
+struct zr_grown_rows zr_export_rows(const json_t *meta)
+{
+	const char *from = meta_text(meta, ZR_META_ROWS), *size = meta_text(meta, "vocab_size");
+	struct zr_grown_rows rows = { 0 };
+
+	if (from && size) {
+		rows.from = strtoll(from, NULL, 10);
+		rows.to = strtoll(size, NULL, 10);
+	}
+
+	return rows;
+}
+
 static int copy_file(struct zr_export *x, const char *from, const char *name)
 {
 	char path[PATH_MAX + NAME], *text;
@@ -363,7 +378,28 @@ static int copy_file(struct zr_export *x, const char *from, const char *name)
 	return rc;
 }
 
-/* Copies the files of the tokenizer and of text generation, which training does not change. */
+/* The files of the tokenizer that say which tokens are added. */
+static int write_added(struct zr_export *x, const char *from, const char *name)
+{
+	const char *tokens = meta_text(x->meta, ZR_META_ADDED);
+	char *text = NULL;
+	size_t bytes;
+	int rc;
+
+	if (!strcmp(name, "tokenizer.json"))
+		rc = access(from, R_OK | X_OK) ?
+			     0 :
+			     zr_tokenizer_text_with(from, tokens, &text, &bytes, &x->failed);
+	else
+		rc = zr_added_settings(from, tokens, &text, &bytes, &x->failed);
+	if (!rc && text)
+		rc = put_file(x, name, text, bytes);
+	free(text);
+	return rc;
+}
+
+/* Copies the files of the tokenizer and of text generation, which training does not change but for
+ * [model] add_tokens. */
 static int copy_tokenizer(struct zr_export *x)
 {
 	static const char *const names[] = { "tokenizer.json",
@@ -384,7 +420,10 @@ static int copy_tokenizer(struct zr_export *x)
 			"are left out",
 			from);
 	for (size_t i = 0; from && !rc && i < sizeof names / sizeof *names; i++)
-		rc = copy_file(x, from, names[i]);
+		if (i < 2 && meta_text(x->meta, ZR_META_ADDED))
+			rc = write_added(x, from, names[i]);
+		else
+			rc = copy_file(x, from, names[i]);
 	return rc;
 }
 

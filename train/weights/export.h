@@ -8,6 +8,7 @@
 #ifndef ZR_TRAIN_WEIGHTS_EXPORT_H
 #define ZR_TRAIN_WEIGHTS_EXPORT_H
 
+#include "core/pretrained/pretrained.h"
 #include "files/checkpoint/manifest.h"
 
 /* Bytes of tensors in a file, the limit of Hugging Face's tools. */
@@ -43,6 +44,9 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n);
 /* Ends the export after `rc`, which it returns unless that is 0. A failure removes all that was
  * written. Warns about values that became infinite in fp16. */
 int zr_export_done(struct zr_export *x, int rc, struct zr_error *err);
+
+/* How many rows a model of that metadata has got by [model] add_tokens. */
+struct zr_grown_rows zr_export_rows(const json_t *meta);
 
 /* Refuses what is for a model where adapters alone are written. */
 int zr_export_adapters_alone(const struct zr_export_how *how, struct zr_error *err);

@@ -111,9 +111,10 @@ static int open_began(struct source *s, struct zr_error *err)
 			      s->path);
 
 	snprintf(all, sizeof all, "* %s", ignored ? ignored : "");
-	return zr_tensor_files_open(path, s->declared ? s->declared : &s->m.layout,
-				    s->declared ? ZR_FILES_MODEL : ZR_FILES_WHOLE,
-				    prefix ? prefix : "", all, &s->began, err);
+	return zr_tensor_files_open_grown(path, s->declared ? s->declared : &s->m.layout,
+					  s->declared ? ZR_FILES_MODEL : ZR_FILES_WHOLE,
+					  prefix ? prefix : "", all, zr_export_rows(s->m.meta),
+					  &s->began, err);
 }
 
 static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float *x,
@@ -285,6 +286,8 @@ static int export_adapted(struct source *s, struct zr_setup *setup, const char *
 	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	struct zr_export_how named = *how;
 	int rc = how->merge ? 0 : zr_export_adapters_alone(how, err);
+	if (!rc && !how->merge)
+		rc = zr_adapter_check_rows(setup, zr_export_rows(s->m.meta).from > 0, err);
 
 	named.base = base ? base : s->path;
 	named.store = zr_declared_store(setup);

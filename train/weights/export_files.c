@@ -171,7 +171,11 @@ static int write_run(struct files *f, const char *run, const char *dir,
 	const int adapted = f->setup->roles.adapter.inst != NULL;
 	const long long step = zr_run_steps(run);
 
+	const struct zr_model_json *config = zr_config_model_json(f->cfg);
+
 	int rc = adapted ? zr_export_adapters_alone(how, err) : 0;
+	if (!rc && adapted)
+		rc = zr_adapter_check_rows(f->setup, config && config->rows.from, err);
 	if (!rc && !adapted)
 		rc = write_model(f, dir, how, err);
 	else if (!rc)

@@ -2,6 +2,7 @@
 #
 # train/weights: what others read of a run: exports, merged adapters, bases, configurations.
 train_libtrain_la_SOURCES += \
+	%D%/added.c %D%/added.h \
 	%D%/base.c %D%/base.h \
 	%D%/base_check.c %D%/base_check.h \
 	%D%/declare.c %D%/declare.h \
