@@ -374,8 +374,11 @@ int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, si
 		return rc;
 
 	rc = add_to_text(tokens, file, text, bytes, err);
-	if (rc)
+	if (rc) {
 		free(*text);
+		*text = NULL;
+	}
+
 	return rc;
 }
 

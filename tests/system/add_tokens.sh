@@ -162,6 +162,11 @@ sed -i 's/^path = dir/path = out/' b.ini
 like 'it begins a training, with the tokens or without' "$("$ZEROTH" config check b.ini -o model.path=out 2>&1; echo $?)" '^0$'
 ok 'in a file of llama.cpp' "$ZEROTH" checkpoint export --gguf f16 llama x.gguf
 is 'they are there, too' "$(grep -ac '<think>' x.gguf)" 1
+cp dir/tokenizer.json kept
+echo '{' > dir/tokenizer.json
+like 'not with a tokenizer that is damaged' "$("$ZEROTH" checkpoint export ranks bad 2>&1 | tr '\n' ' '; echo "code ${PIPESTATUS[0]}")" \
+	'tokenizer.json:2:[0-9]*: not JSON: .*code 2'
+mv kept dir/tokenizer.json
 
 # ---- adapters ----
 fresh llama
