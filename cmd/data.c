@@ -3,7 +3,7 @@
  * data.c - zeroth data show CONF: sequences as they will be learned, and what the data consists of.
  *
  * A token is learned if it is the target of the row before it. What is not is dimmed on a terminal
- * and stands between [- and -] elsewhere.
+ * and stands between [- and -] elsewhere, and where NO_COLOR is set (no-color.org).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,7 @@ struct show {
 	struct zr_setup *setup;
 	struct zr_token_text text;
 	struct zr_char_writer out;
+	int dims;          /* what is no target, with codes of a terminal */
 	int masked;        /* what is written now */
 	struct zr_batch b; /* one sequence */
 };
@@ -48,9 +49,9 @@ const struct zr_cmd_usage zr_data_usage = {
 		"Prints the first N sequences that `zeroth train` would learn from: each "
 		"document in "
 		"lines\n"
-		"of its own, tokens that are no targets dimmed (where this is no terminal, "
-		"between [- "
-		"and -]).\n"
+		"of its own, tokens that are no targets dimmed (where this is no terminal, or "
+		"NO_COLOR is set,\n"
+		"between [- and -]).\n"
 		"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n",
 	.option = options,
 };
@@ -65,7 +66,7 @@ static void mask(struct show *s, int masked)
 		return;
 
 	zr_char_end(&s->out);
-	fputs(mark[s->out.terminal][masked], stdout);
+	fputs(mark[s->dims][masked], stdout);
 	s->masked = masked;
 }
 
@@ -261,6 +262,14 @@ static const char *tokenizer_of(const struct zr_setup *s)
 	return name;
 }
 
+/* NO_COLOR counts if it is there and not empty: dimming is a look, too. */
+static int may_dim(int terminal)
+{
+	const char *no_color = getenv("NO_COLOR");
+
+	return terminal && !(no_color && *no_color);
+}
+
 static int show(struct show *s, struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->roles.model.section;
@@ -277,6 +286,7 @@ static int show(struct show *s, struct zr_error *err)
 	int rc = zr_token_text_open(&from, &s->text, err);
 
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
+	s->dims = may_dim(s->out.terminal);
 	if (!rc && s->samples)
 		rc = put_sequences(s, err);
 	if (!rc && s->samples)

@@ -62,6 +62,18 @@ is 'with their targets' \
 	"$(awk '/^---.*targets$/ { n += $(NF - 1) } END { print n }' shown)" \
 	"$(awk '$1 == "targets" { print $2; exit }' shown)"
 like 'masks are marked' "$(sed -n 3p shown)" '^\[-[0-9 ]+-\]([0-9 ]+\[-[0-9 ]+-\])*[0-9 ]*$'
+# on_terminal VARIABLE=VALUE: the first document's text, as a terminal gets it
+on_terminal() {
+	script -qec "env $1 '$ZEROTH' data show gpt2.ini -n 1" /dev/null </dev/null 2>&1 | tr -d '\r' |
+		grep -A 1 '^---' | sed -n 2p
+}
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+	like 'a terminal dims what is no target' "$(on_terminal NO_COLOR=)" $'^\x1b\\[2m[0-9 ]+\x1b\\[0m'
+	is 'NO_COLOR has marks in its place' "$(on_terminal NO_COLOR=1)" "$(sed -n 3p shown)"
+else
+	skip 'a terminal dims what is no target' 'no script(1)'
+	skip 'NO_COLOR has marks in its place' 'no script(1)'
+fi
 counts='training documents 133 tokens 6213 targets 3331 62\.4 % sequences 134'
 counts+=' rows of padding 21 0\.4 % tokens of the longest document 91 documents cut 65 48\.9 % left out: no target 20'
 like 'documents and padding are counted' "$(tr -s ' \n' ' ' < shown)" \
