@@ -6,6 +6,7 @@
 
 #include "cmd/plugin.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/config/config.h"
 
 static const struct {

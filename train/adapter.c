@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "train/rundir.h"

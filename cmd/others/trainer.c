@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/base/json.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "cmd/others/order.h"

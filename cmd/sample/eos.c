@@ -4,11 +4,9 @@
  */
 #include "cmd/sample/eos.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
 
 struct eos {
@@ -33,20 +31,13 @@ static void add_token(struct eos *e, const char *content)
 /* The object in a file of the model; *j = NULL: there is no such file. */
 static int load(const char *run, const char *name, json_t **j, struct zr_error *err)
 {
-	char file[ZR_MODEL_FILE], *text = NULL;
-	size_t bytes;
+	char file[ZR_MODEL_FILE];
 
 	*j = NULL;
 	if (!zr_model_file(run, name, file))
 		return 0;
 
-	int no = zr_file_text(AT_FDCWD, file, 1, 64u << 20, &text, &bytes);
-	if (no)
-		return zr_file_failed(err, file, "cannot read", no);
-
-	int rc = zr_json_object(text, bytes, file, j, err);
-	free(text);
-	return rc;
+	return zr_json_file_if_there(file, 64u << 20, j, err);
 }
 
 /* eos_token_id is a number or a list of them. */

@@ -5,10 +5,13 @@
 #include "core/base/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/file.h"
 
 #define SPARE 65536
 
@@ -140,6 +143,41 @@ int zr_json_object(const char *text, size_t n, const char *path, json_t **to, st
 	if (errno)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 	return zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column, at.text);
+}
+
+/* The object that an owned text is; frees the text. */
+static int take_object(char *text, size_t bytes, const char *path, json_t **to,
+		       struct zr_error *err)
+{
+	int rc = zr_json_object(text, bytes, path, to, err);
+	free(text);
+	return rc;
+}
+
+int zr_json_file(const char *path, size_t most, json_t **to, struct zr_error *err)
+{
+	char *text;
+	size_t bytes;
+	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
+	if (no)
+		return zr_file_failed(err, path, "", no);
+
+	return take_object(text, bytes, path, to, err);
+}
+
+int zr_json_file_if_there(const char *path, size_t most, json_t **to, struct zr_error *err)
+{
+	char *text;
+	size_t bytes;
+
+	*to = NULL;
+	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
+	if (no == ENOENT || no == ENOTDIR)
+		return 0;
+	if (no)
+		return zr_file_failed(err, path, "cannot read", no);
+
+	return take_object(text, bytes, path, to, err);
 }
 
 char *zr_json_dump(const json_t *j, size_t flags)

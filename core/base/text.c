@@ -46,3 +46,12 @@ void zr_text_add(char *out, size_t size, const char *between, const char *item)
 	size_t at = strlen(out);
 	snprintf(out + at, size - at, "%s%s", at ? between : "", item);
 }
+
+const char *zr_next_word(const char **text, size_t *len)
+{
+	const char *word = *text + strspn(*text, " \t");
+
+	*len = strcspn(word, " \t");
+	*text = word + *len;
+	return *len ? word : NULL;
+}

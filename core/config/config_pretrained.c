@@ -8,6 +8,7 @@
 
 #include <zeroth/model.h>
 
+#include "core/base/text.h"
 #include "core/config/config_impl.h"
 
 struct apply {

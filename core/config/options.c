@@ -33,14 +33,6 @@ const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name)
 	return o;
 }
 
-const char *zr_next_word(const char **text, size_t *len)
-{
-	const char *word = *text + strspn(*text, " \t");
-	*len = strcspn(word, " \t");
-	*text = word + *len;
-	return *len ? word : NULL;
-}
-
 const char *zr_table_nearest(const struct zr_table *t, const char *word)
 {
 	const char *names[256];

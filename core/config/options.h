@@ -39,9 +39,6 @@ int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t 
 /* NULL: the option is no text */
 const char *zr_value_text(const struct zr_opt *o, const void *opts);
 
-/* The next blank separated word of *text, which moves behind it, and its length; NULL: none. */
-const char *zr_next_word(const char **text, size_t *len);
-
 /* near.c: the nearest candidate to `word` by edit distance, NULL if none is near. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n);
 

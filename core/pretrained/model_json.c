@@ -2,12 +2,10 @@
  *
  * model_json.c - see pretrained.h: config.json, and what its keys mean to a plugin.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/model.h>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/config/options.h"
@@ -52,19 +50,6 @@ static const char noted[] = " model_type torch_dtype dtype transformers_version 
 			    " model_name _num_labels xla_device ";
 
 /* ---- the file ---- */
-
-int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *err)
-{
-	char *text;
-	size_t bytes;
-	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
-	if (no)
-		return zr_file_failed(err, path, "", no);
-
-	int rc = zr_json_object(text, bytes, path, out, err);
-	free(text);
-	return rc;
-}
 
 /* What makes a model of 16 bits of one that was quantised, in Python with transformers 5: either
  * the model can do it, or its files are read so with a configuration. Of the others, as gptq and

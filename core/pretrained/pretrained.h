@@ -39,8 +39,7 @@ struct zr_model_json {
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err);
 void zr_model_json_close(struct zr_model_json *f); /* a zeroed one is fine */
 
-/* All of a JSON file of at most so many bytes, which is an object without duplicate keys. */
-int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *err);
+/* Bytes of a JSON file of a model, at most. */
 #define ZR_MODEL_JSON_MAX (64u << 20) /* an index of a million tensors is smaller */
 
 /* find.c: the id of the plugin that reads its model_type: of several the one of the same name.

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/base/text.h"
 #include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 

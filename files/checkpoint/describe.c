@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 #include "files/checkpoint/checkpoint.h"

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/config/options.h"
 #include "core/model/layout.h"

@@ -31,18 +31,10 @@ int zr_gguf_beside_text(const char *dir, const char *name, char **text, size_t *
 
 int zr_gguf_beside(const char *dir, const char *name, json_t **out, struct zr_error *err)
 {
-	char path[PATH_MAX + 64], *text;
-	size_t bytes;
-
-	*out = NULL;
-	int rc = zr_gguf_beside_text(dir, name, &text, &bytes, err);
-	if (rc || !text)
-		return rc;
+	char path[PATH_MAX + 64];
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	rc = zr_json_object(text, bytes, path, out, err);
-	free(text);
-	return rc;
+	return zr_json_file_if_there(path, MOST, out, err);
 }
 
 /* ---- lists ---- */

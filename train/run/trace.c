@@ -19,6 +19,7 @@
 
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/config/options.h"
 #include "train/forecast/breakdown.h"
 #include "train/share.h"

@@ -5,18 +5,14 @@
  */
 #include "train/weights/added.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
-#include "core/config/options.h"
 #include "files/tokenizer/tokenizer.h"
 
 #define MOST (64u << 20) /* bytes of a tokenizer_config.json */
@@ -96,32 +92,16 @@ static int put_tokens(json_t *root, const struct zr_tokenizer *t, const char *to
 	return 0;
 }
 
-/* The object in the file; NULL: there is none. */
-static int read_settings(const char *dir, json_t **root, struct zr_error *err)
-{
-	char path[PATH_MAX + 64], *text;
-	size_t bytes;
-
-	snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
-	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	if (no == ENOENT || no == ENOTDIR)
-		return 0;
-	if (no)
-		return zr_file_failed(err, path, "cannot read", no);
-
-	int rc = zr_json_object(text, bytes, path, root, err);
-	free(text);
-	return rc;
-}
-
 int zr_added_settings(const char *dir, const char *tokens, char **text, size_t *bytes,
 		      struct zr_error *err)
 {
+	char path[PATH_MAX + 64];
 	struct zr_tokenizer *t = NULL;
-	json_t *root = NULL;
+	json_t *root;
 
 	*text = NULL;
-	int rc = read_settings(dir, &root, err);
+	snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+	int rc = zr_json_file_if_there(path, MOST, &root, err);
 	if (rc || !root)
 		return rc;
 

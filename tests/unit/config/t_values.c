@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
 #include "core/config/config.h"
 #include "core/config/ini.h"
 #include "core/config/options.h"
