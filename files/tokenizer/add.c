@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * add.c - tokens that are added to those of a tokenizer.json, see tokenizer.h: their ids, and the
- * file's text with them. Ids are counted as by add_tokens of `tokenizers` (added_vocabulary.rs).
+ * add.c - a tokenizer is opened, see tokenizer.h, with tokens that are added to those of its
+ * tokenizer.json: their ids, and the file's text with them. Ids are counted as by add_tokens of
+ * `tokenizers` (added_vocabulary.rs).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "files/tokenizer/parts.h"
 
 /* Where tokens go. */
@@ -19,24 +21,14 @@ struct adding {
 	int64_t distinct; /* tokens, of all: transformers' len(tokenizer) */
 };
 
-/* The next word of *text, which moves behind it; NULL: there is none. */
-static const char *next_word(const char **text, size_t *n)
-{
-	const char *word = *text + strspn(*text, " \t");
-
-	*n = strcspn(word, " \t");
-	*text = word + *n;
-	return *n ? word : NULL;
-}
-
 /* ---- ids ---- */
 
-static int32_t count_words(const char *text)
+int32_t zr_tokenizer_words(const char *text)
 {
 	int32_t n = 0;
 	size_t len;
 
-	while (next_word(&text, &len))
+	while (zr_next_word(&text, &len))
 		n++;
 
 	return n;
@@ -131,7 +123,7 @@ static int is_twice(const char *tokens, const char *word, size_t n)
 	size_t len;
 	int found = 0;
 
-	while ((other = next_word(&tokens, &len)))
+	while ((other = zr_next_word(&tokens, &len)))
 		found += len == n && !memcmp(other, word, n);
 
 	return found > 1;
@@ -148,7 +140,7 @@ static int place_all(void *arg, struct zr_tokenizer_loading *l)
 	a->size = l->t->size;
 	for (int64_t i = 0; i < l->t->size; i++)
 		a->distinct += l->t->token[i].p != NULL;
-	for (int32_t i = 0; !rc && (word = next_word(&words, &n)); i++) {
+	for (int32_t i = 0; !rc && (word = zr_next_word(&words, &n)); i++) {
 		char *content = strndup(word, n);
 		if (!content)
 			return zr_no_memory(l->err);
@@ -176,7 +168,7 @@ static int find_places(struct adding *a, const char *file, const char *text, siz
 {
 	struct zr_tokenizer *t = NULL;
 
-	a->n = count_words(a->tokens);
+	a->n = zr_tokenizer_words(a->tokens);
 	a->id = calloc((size_t)a->n + 1, sizeof *a->id);
 	a->there = calloc((size_t)a->n + 1, 1);
 	if (!a->id || !a->there)
@@ -272,7 +264,7 @@ static int put_objects(const struct adding *a, struct zr_buf *to, int first)
 	const char *words = a->tokens, *word;
 	size_t n;
 
-	for (int32_t i = 0; (word = next_word(&words, &n)); i++) {
+	for (int32_t i = 0; (word = zr_next_word(&words, &n)); i++) {
 		if (a->there[i])
 			continue;
 		if (put_object(to, word, n, a->id[i], first))
@@ -289,36 +281,38 @@ static int add(struct zr_buf *to, const char *from, const char *end)
 	return zr_buf_add(to, from, (size_t)(end - from));
 }
 
-/* Before the bracket that ends added_tokens; of a text without them, as a key of its own. */
-static int put_text(const struct adding *a, const char *text, size_t n, struct zr_buf *to)
-{
-	static const char key[] = "\n  \"added_tokens\": [";
-	const char *list = value_at(text, "added_tokens"), *end = text + n;
-	const int is_array = list && *list == '[', is_null = list && !is_array;
-	const char *at = list;
-	int rc;
+/* Where objects go into a text, and what is written around them. */
+struct insertion {
+	const char *before, *behind; /* the text ends, and goes on */
+	const char *open, *close;
+	int first; /* no object is before them */
+};
 
-	if (!list)
-		at = strchr(text, '{') + 1;
-	if (is_array) {
-		const char *bracket = end_of(list);
-		const int empty = list + 1 + strspn(list + 1, " \t\r\n") == bracket;
-		at = bracket;
-		while (at > list + 1 && strchr(" \t\r\n", at[-1]))
-			at--;
-		rc = add(to, text, at) || put_objects(a, to, empty) || zr_buf_add(to, "\n  ", 3) ||
-		     add(to, bracket, end);
-	} else {
-		const char *open = is_null ? "[" : key, *behind = is_null ? at + 4 : at;
-		rc = add(to, text, at) || zr_buf_add(to, open, strlen(open)) ||
-		     put_objects(a, to, 1) ||
-		     zr_buf_add(to, is_null ? "\n  ]" : "\n  ],", is_null ? 4 : 5) ||
-		     add(to, behind, end);
+static struct insertion find_insertion(const char *text)
+{
+	const char *list = value_at(text, "added_tokens");
+
+	if (!list) {
+		const char *at = strchr(text, '{') + 1;
+		return (struct insertion){ at, at, "\n  \"added_tokens\": [", "\n  ],", 1 };
 	}
 
-	if (!rc)
-		rc = zr_buf_add(to, "", 1);
-	if (rc)
+	if (*list != '[') /* null */
+		return (struct insertion){ list, list + 4, "[", "\n  ]", 1 };
+
+	const char *bracket = end_of(list), *at = bracket;
+	while (at > list + 1 && strchr(" \t\r\n", at[-1]))
+		at--;
+	return (struct insertion){ at, bracket, "", "\n  ", at == list + 1 };
+}
+
+static int put_text(const struct adding *a, const char *text, size_t n, struct zr_buf *to)
+{
+	const struct insertion at = find_insertion(text);
+
+	if (add(to, text, at.before) || zr_buf_add(to, at.open, strlen(at.open)) ||
+	    put_objects(a, to, at.first) || zr_buf_add(to, at.close, strlen(at.close)) ||
+	    add(to, at.behind, text + n) || zr_buf_add(to, "", 1))
 		return ZR_ENOMEM;
 
 	to->n--;
@@ -334,7 +328,7 @@ static int has_new(const struct adding *a)
 	return 0;
 }
 
-/* The file's text becomes the one with the tokens. */
+/* Puts the tokens into the file's text. */
 static int add_to_text(const char *tokens, const char *file, char **text, size_t *n,
 		       struct zr_error *err)
 {
@@ -361,16 +355,15 @@ static int add_to_text(const char *tokens, const char *file, char **text, size_t
 	return 0;
 }
 
-int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, size_t *bytes,
-			   struct zr_error *err)
+/* The text of the file, with the tokens; file: its path. */
+static int read_with(const char *path, const char *tokens, char file[ZR_TOKENIZER_PATH],
+		     char **text, size_t *bytes, struct zr_error *err)
 {
-	char file[ZR_TOKENIZER_PATH];
-
 	if (zr_tokenizer_find(path, file, err))
 		return err->code;
 
 	int rc = zr_tokenizer_read(file, text, bytes, err);
-	if (rc || !tokens || !count_words(tokens))
+	if (rc || !tokens || !zr_tokenizer_words(tokens))
 		return rc;
 
 	rc = add_to_text(tokens, file, text, bytes, err);
@@ -382,21 +375,55 @@ int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, si
 	return rc;
 }
 
+int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, size_t *bytes,
+			   struct zr_error *err)
+{
+	char file[ZR_TOKENIZER_PATH];
+
+	return read_with(path, tokens, file, text, bytes, err);
+}
+
 int zr_tokenizer_open_with(const char *path, const char *tokens, struct zr_tokenizer **out,
 			   struct zr_error *err)
 {
 	char file[ZR_TOKENIZER_PATH], *text;
 	size_t n;
 
-	int rc = zr_tokenizer_text_with(path, tokens, &text, &n, err);
+	int rc = read_with(path, tokens, file, &text, &n, err);
 	if (rc)
 		return rc;
 
-	rc = zr_tokenizer_find(path, file, err);
-	if (!rc)
-		rc = zr_tokenizer_load(file, text, n, NULL, NULL, out, err);
+	rc = zr_tokenizer_load(file, text, n, NULL, NULL, out, err);
 	free(text);
 	return rc;
+}
+
+int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
+{
+	return zr_tokenizer_open_with(path, NULL, out, err);
+}
+
+int zr_tokenizer_same_ids(const struct zr_tokenizer *t, const char *tokens, const int32_t *ids,
+			  struct zr_error *err)
+{
+	const char *word;
+	size_t n;
+
+	for (; (word = zr_next_word(&tokens, &n)); ids++) {
+		char *token = strndup(word, n);
+		if (!token)
+			return zr_no_memory(err);
+
+		const int32_t here = zr_tokenizer_added(t, token);
+		free(token);
+		if (here != *ids)
+			return zr_err(err, ZR_EINVAL,
+				      "%.*s of [model] add_tokens is token %d there, and %d of the "
+				      "model: give the tokenizer of [model] path",
+				      (int)n, word, here, *ids);
+	}
+
+	return 0;
 }
 
 int zr_tokenizer_places(const char *path, const char *tokens, int32_t **ids, int64_t *size,

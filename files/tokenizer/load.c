@@ -154,20 +154,3 @@ int zr_tokenizer_load(const char *file, const char *text, size_t n, zr_tokenizer
 
 	return rc;
 }
-
-int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
-{
-	char file[ZR_TOKENIZER_PATH], *text;
-	size_t n;
-
-	if (zr_tokenizer_find(path, file, err))
-		return err->code;
-
-	int rc = zr_tokenizer_read(file, &text, &n, err);
-	if (rc)
-		return rc;
-
-	rc = zr_tokenizer_load(file, text, n, NULL, NULL, out, err);
-	free(text);
-	return rc;
-}

@@ -50,6 +50,11 @@ int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, si
 /* As zr_tokenizer_open of that text. */
 int zr_tokenizer_open_with(const char *path, const char *tokens, struct zr_tokenizer **out,
 			   struct zr_error *err);
+/* How many tokens a text names. */
+int32_t zr_tokenizer_words(const char *tokens);
+/* Refuses a tokenizer in which one of the tokens has another id than in ids. */
+int zr_tokenizer_same_ids(const struct zr_tokenizer *t, const char *tokens, const int32_t *ids,
+			  struct zr_error *err);
 
 int64_t zr_tokenizer_size(const struct zr_tokenizer *t); /* one more than the largest id */
 /* id of an added token, or -1 */

@@ -18,7 +18,7 @@ struct chat_opts {
 	double split;
 	int32_t train_on, mask, turns, on_bad, on_long, order, packing;
 	int evaluates; /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
-	/* nor these: of struct zr_facts */
+	/* no options either: [model] add_tokens and their ids, from struct zr_facts */
 	const char *added_tokens;
 	const int32_t *added_ids;
 };

@@ -19,8 +19,6 @@
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 
-#define BLANKS " \t"
-
 #define CACHE_FORMAT "zeroth.chat/4" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last",
@@ -124,30 +122,17 @@ static int hash_tokenizer(const struct cache *c, XXH3_state_t *x)
 	return rc;
 }
 
-static const char *first_word(const char *text)
-{
-	if (!text)
-		return "";
-	return text + strspn(text, BLANKS);
-}
-
-static const char *next_word(const char *word)
-{
-	word += strcspn(word, BLANKS);
-	return word + strspn(word, BLANKS);
-}
-
 /* Of tokens that the tokenizer gets, and their ids. */
 static void hash_added(XXH3_state_t *x, const struct chat_opts *o)
 {
-	const int32_t *id = o->added_ids;
-
 	if (!o->added_tokens)
 		return;
 
 	hash_text(x, o->added_tokens);
-	for (const char *word = first_word(o->added_tokens); id && *word; word = next_word(word))
-		XXH3_64bits_update(x, id++, sizeof *id);
+	if (o->added_ids)
+		XXH3_64bits_update(x, o->added_ids,
+				   (size_t)zr_tokenizer_words(o->added_tokens) *
+					   sizeof *o->added_ids);
 }
 
 static int hash_all(const struct cache *c, XXH3_state_t *x)
@@ -261,24 +246,12 @@ static void tell_unread(const struct cache *c, const struct zr_chat_counts *n)
 /* Tokens that the model's tokenizer gets have the same ids in this one. */
 static int same_ids(const struct cache *c, const struct zr_tokenizer *t)
 {
-	const int32_t *id = c->o->added_ids;
-	const char *word = first_word(c->o->added_tokens);
+	struct zr_error e = { 0 };
 
-	for (; id && *word; word = next_word(word), id++) {
-		const int n = (int)strcspn(word, BLANKS);
-		char token[512];
-
-		snprintf(token, sizeof token, "%.*s", n, word);
-		const int32_t here = zr_tokenizer_added(t, token);
-		if (n < (int)sizeof token && here != *id)
-			return zr_fail(
-				c->h, ZR_EINVAL,
-				"tokenizer = %s: %s of [model] add_tokens is token %d there, "
-				"and %d of the model: give the tokenizer of [model] path",
-				c->o->tokenizer, token, here, *id);
-	}
-
-	return ZR_OK;
+	if (!c->o->added_ids || !c->o->added_tokens ||
+	    !zr_tokenizer_same_ids(t, c->o->added_tokens, c->o->added_ids, &e))
+		return ZR_OK;
+	return zr_fail(c->h, e.code, "tokenizer = %s: %s", c->o->tokenizer, e.text);
 }
 
 static int write_file(struct cache *c, const char *name)
