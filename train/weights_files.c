@@ -120,7 +120,7 @@ static int adapts_rows(const struct zr_setup *s)
 	return 0;
 }
 
-/* People expect new tokens to be learned. */
+/* Warns where rows of new tokens stay as they are: people expect that they are learned. */
 static void tell_frozen(const struct zr_setup *s)
 {
 	const char *name = zr_adapter_frozen_rows(s);
@@ -153,7 +153,8 @@ int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 	return rc;
 }
 
-/* core asks, which reads no tokenizers; whoever reads weights has this file. */
+/* The core calls zr_tokenizer_places by a pointer, as libcore has no tokenizers; each program that
+ * reads weights links this file. */
 __attribute__((constructor)) static void lend(void)
 {
 	zr_tokens_added = zr_tokenizer_places;

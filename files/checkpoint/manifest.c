@@ -370,8 +370,6 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 	return rc;
 }
 
-#define ADD_TOKENS "model.add_tokens"
-
 static const char *setting(const struct zr_manifest *m, const char *key)
 {
 	const char *text = json_string_value(json_object_get(m->settings, key));
@@ -479,12 +477,13 @@ static int same_masters(const struct zr_manifest *here, const struct zr_manifest
 	return 0;
 }
 
-/* Tokens that were added are rows of the embedding: others would be given theirs. */
+/* Each added token has a row of the embedding: with other tokens, rows would be of others. */
 static int same_tokens(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
-	const char *is = json_string_value(json_object_get(here->settings, ADD_TOKENS));
-	const char *was = json_string_value(json_object_get(saved->settings, ADD_TOKENS));
+	static const char key[] = "model.add_tokens";
+	const char *is = json_string_value(json_object_get(here->settings, key));
+	const char *was = json_string_value(json_object_get(saved->settings, key));
 
 	if (!strcmp(is ? is : "", was ? was : ""))
 		return 0;

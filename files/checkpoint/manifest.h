@@ -34,8 +34,8 @@
 #define ZR_META_CONFIG  "zeroth.config.json"
 #define ZR_META_IGNORED "zeroth.ignored"    /* what of its files the model does not use */
 #define ZR_META_PATH    "zeroth.path"       /* and the directory, absolute */
-#define ZR_META_ADDED   "zeroth.add_tokens" /* and what its tokenizer gets beside its own */
-#define ZR_META_ROWS    "zeroth.rows"       /* of its embedding, where the model has more */
+#define ZR_META_ADDED   "zeroth.add_tokens" /* and [model] add_tokens */
+#define ZR_META_ROWS    "zeroth.rows"       /* of the embedding there, where it has grown */
 #define ZR_META_PREFIX  "zeroth.prefix"     /* and what may be before the names in its files */
 #define ZR_DATA_FILE    "data.file "        /* in settings, and a number: which data it is */
 /* the entry of rank 0 that has the loss of every step, fp32 */

@@ -177,8 +177,8 @@ static int layer(struct costs *c, const struct zr_instr *i, int lean, double *se
 	return zr_instance_failed(it, rc, "layer", err);
 }
 
-/* Of a backward's operations, those that it has because nothing of them was kept: as many are no
- * part of it where the same call is not lean. */
+/* Operations of a lean backward that its forward did before: its own, in *flops, without those of
+ * the same backward where the forward kept what it made. */
 static int made_again(struct costs *c, const struct zr_instr *i, double *flops,
 		      struct zr_error *err)
 {

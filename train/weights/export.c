@@ -378,20 +378,20 @@ static int copy_file(struct zr_export *x, const char *from, const char *name)
 	return rc;
 }
 
-/* The files of the tokenizer that say which tokens are added. */
+/* tokenizer.json or tokenizer_config.json with the tokens that were added. */
 static int write_added(struct zr_export *x, const char *from, const char *name)
 {
 	const char *tokens = meta_text(x->meta, ZR_META_ADDED);
 	char *text = NULL;
 	size_t bytes;
-	int rc;
+	int rc = 0;
 
-	if (!strcmp(name, "tokenizer.json"))
-		rc = access(from, R_OK | X_OK) ?
-			     0 :
-			     zr_tokenizer_text_with(from, tokens, &text, &bytes, &x->failed);
-	else
+	if (access(from, R_OK | X_OK))
+		return 0;
+	if (strcmp(name, "tokenizer.json"))
 		rc = zr_added_settings(from, tokens, &text, &bytes, &x->failed);
+	else
+		rc = zr_tokenizer_text_with(from, tokens, &text, &bytes, &x->failed);
 	if (!rc && text)
 		rc = put_file(x, name, text, bytes);
 	free(text);
@@ -402,16 +402,22 @@ static int write_added(struct zr_export *x, const char *from, const char *name)
  * [model] add_tokens. */
 static int copy_tokenizer(struct zr_export *x)
 {
-	static const char *const names[] = { "tokenizer.json",
-					     "tokenizer_config.json",
-					     "special_tokens_map.json",
-					     "added_tokens.json",
-					     "vocab.json",
-					     "merges.txt",
-					     "tokenizer.model",
-					     "chat_template.jinja",
-					     "generation_config.json" };
+	static const struct {
+		const char *name;
+		int has_added; /* tokens of [model] add_tokens */
+	} files[] = {
+		{ "tokenizer.json", 1 },
+		{ "tokenizer_config.json", 1 },
+		{ "special_tokens_map.json", 0 },
+		{ "added_tokens.json", 0 },
+		{ "vocab.json", 0 },
+		{ "merges.txt", 0 },
+		{ "tokenizer.model", 0 },
+		{ "chat_template.jinja", 0 },
+		{ "generation_config.json", 0 },
+	};
 	const char *from = meta_text(x->meta, ZR_META_PATH);
+	const int added = meta_text(x->meta, ZR_META_ADDED) != NULL;
 	int rc = 0;
 
 	if (from && access(from, R_OK | X_OK))
@@ -419,11 +425,11 @@ static int copy_tokenizer(struct zr_export *x)
 			"%s, which the model began with, cannot be read: files of its tokenizer "
 			"are left out",
 			from);
-	for (size_t i = 0; from && !rc && i < sizeof names / sizeof *names; i++)
-		if (i < 2 && meta_text(x->meta, ZR_META_ADDED))
-			rc = write_added(x, from, names[i]);
+	for (size_t i = 0; from && !rc && i < sizeof files / sizeof *files; i++)
+		if (added && files[i].has_added)
+			rc = write_added(x, from, files[i].name);
 		else
-			rc = copy_file(x, from, names[i]);
+			rc = copy_file(x, from, files[i].name);
 	return rc;
 }
 
