@@ -441,15 +441,18 @@ def compare(program, count, paths):
 		print(os.path.basename(path), tally)
 
 
-if __name__ != "__main__":
-	pass
-elif len(sys.argv) > 3 and sys.argv[1] == "--compare":
-	compare(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
-elif len(sys.argv) > 3 and sys.argv[1] == "--compare-turns":
-	compare_turns(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
-elif len(sys.argv) == 4 and sys.argv[1] == "--twins":
-	twins(int(sys.argv[2]), sys.argv[3])
-elif sys.argv[1] == "--turns":
-	make_turns(sys.argv[2])
-else:
-	make(sys.argv[1])
+def main():
+	if len(sys.argv) > 3 and sys.argv[1] == "--compare":
+		compare(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+	elif len(sys.argv) > 3 and sys.argv[1] == "--compare-turns":
+		compare_turns(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+	elif len(sys.argv) == 4 and sys.argv[1] == "--twins":
+		twins(int(sys.argv[2]), sys.argv[3])
+	elif sys.argv[1] == "--turns":
+		make_turns(sys.argv[2])
+	else:
+		make(sys.argv[1])
+
+
+if __name__ == "__main__":
+	main()

@@ -63,6 +63,9 @@ peft_ini() {
 	INI
 }
 
+# digest_or_end FILE: the digest in the output of a training, else its last line
+digest_or_end() { grep '^digest: ' "$1" || tail -n 1 "$1"; }
+
 # trained CONF [argument]...: the digest, else the last line of the log; output in out, log in log
 trained() {
 	rm -rf run

@@ -57,7 +57,7 @@ go() {
 	[ "$3" = 1 ] && nodes+=boot.ranks_per_node=1 || nodes+=boot.ranks_per_node=2
 	digest "$1" fp32 "$4" none none "$2" "$3" keep tiny auto 1 -o train.train_batch_size=4 \
 		-o train.steps=6 "$nodes" "${@:5}" > /dev/null
-	grep '^digest: ' "$scratch/out" || tail -n 1 "$scratch/out"
+	digest_or_end "$scratch/out"
 }
 mixed=$scratch/groups.so
 resume() { # resume NAME PRECISION "FROM..." "TO..." OPTION...: as those of go from the stage to the tier

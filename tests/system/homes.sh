@@ -176,7 +176,7 @@ run=$scratch/kept
 go() { # go RANKS STEPS OPTION...; resume: goes on
 	"$ZEROTH" train -n "$1" ${resume:+--resume auto} "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$run" \
 		-o device.threads=1 -o checkpoint.every=2 "${common[@]}" "${few[@]}" -o train.steps="$2" -o train.eval_every=0 "${@:3}" > "$scratch/out" 2>&1
-	grep '^digest' "$scratch/out" || tail -n 1 "$scratch/out"
+	digest_or_end "$scratch/out"
 }
 whole=$(go 1 4)
 evaluated() { "$ZEROTH" eval "$run" "$@" 2>&1 | sed -n 's/^  digest *//p'; }

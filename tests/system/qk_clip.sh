@@ -106,7 +106,7 @@ go() { # go RANKS STEPS OPTION...; resume: goes on
 	"$ZEROTH" train -n "$1" ${resume:+--resume auto} "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$run" \
 		-o train.steps="$2" -o device.threads=1 -o checkpoint.every=2 -o train.train_batch_size=6 "${clip[@]}" "${@:3}" \
 		> "$scratch/out" 2>&1
-	grep '^digest' "$scratch/out" || tail -n 1 "$scratch/out"
+	digest_or_end "$scratch/out"
 }
 whole=$(go 1 4 -o train.eval_every=0)
 rm -rf "$run"

@@ -6,6 +6,7 @@
 # overflows: steps 1 and 2 are skipped. `make check` runs a pairwise choice, MATRIX=full (`make check-matrix`) every stage,
 # world and tier after every other, with the rest in turn.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/fixture.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/pairwise.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -47,7 +48,7 @@ train() {
 		> "$scratch/out" 2>&1
 }
 # Of the run in DIR: its digests, and the last loss on the held-out text.
-result() { echo "$(grep "^digest: " "$scratch/out" || tail -n 1 "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$1/summary.json" 2>/dev/null)"; }
+result() { echo "$(digest_or_end "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$1/summary.json" 2>/dev/null)"; }
 
 declare -A want saved
 for p in fp32 bf16 fp16; do
