@@ -12,38 +12,39 @@
 
 #include "cmd/cmd.h"
 #include "cmd/sample/chat.h"
-#include "cmd/sample/eos.h"
 #include "cmd/sample/forms.h"
-#include "cmd/sample/generate.h"
+#include "cmd/sample/model.h"
 #include "cmd/sample/prompts.h"
 #include "cmd/sample/samples_file.h"
 #include "core/base/json.h"
-#include "train/adapter.h"
-#include "train/fit.h"
+#include "core/base/log.h"
 #include "train/run/outlet.h"
 #include "train/rundir.h"
-#include "train/weights.h"
-#include "train/weights/base_check.h"
-#include "train/weights/declare.h"
 
 #define STOPS 64 /* most --stop */
 
+/* A model and what it is called where there are two. */
+struct voice {
+	struct zr_sample_model model;
+	char name[PATH_MAX + 16];
+};
+
 struct sampler {
-	const char *run, *adapter, *prompt, *prompts, *tokenizer, *eos;
-	struct zr_chat_options forms;                              /* of --chat */
-	const char *overrides[ZR_CMD_OVERRIDES + 8], *stop[STOPS]; /* room for this file's own */
+	const char *run, *beside, *adapter, *prompt, *prompts, *tokenizer, *eos;
+	struct zr_chat_options forms; /* of --chat */
+	struct zr_generator g;        /* what both draw by */
+	const char *overrides[ZR_CMD_OVERRIDES], *stop[STOPS];
 	int n_overrides, json, no_cache, chat, keep;
 	int samples;
-	struct zr_setup *setup;
-	struct zr_token_text text;
-	struct zr_generator g;
+	struct voice voice[2]; /* of RUN, and of BASE */
+	int voices;
+	struct voice *now; /* whose text it is */
 	struct zr_prompts list;
 	struct zr_char_writer out; /* where a text goes, but for --json; and */
 	struct zr_kept_text kept;  /* with --keep a second time */
 	int32_t *tokens, *drawn;   /* of a prompt, [most] of a text */
 	int64_t n_tokens, room;
-	int is_model;     /* of Hugging Face, not a run */
-	int64_t n_before; /* tokens that its tokenizer puts before a text */
+	int64_t n_before; /* tokens that the model's tokenizer puts before a text */
 	int started;      /* a text is printed */
 };
 
@@ -66,6 +67,10 @@ static const struct zr_cmd_option options[] = {
 	{ 0, "chat", NULL,
 	  "a conversation: reads a line of standard input, answers, and so on; /reset, /quit",
 	  .kind = ZR_CMD_FLAG, .at = AT(chat) },
+	{ 0, "beside", "BASE",
+	  "a second model, which continues or answers the same: a run, a checkpoint or a model's "
+	  "directory; each text stands below its name",
+	  .kind = ZR_CMD_TEXT, .at = AT(beside) },
 	{ 0, "template", "NAME",
 	  "how --chat writes it: auto, or a name of tokenize --chat; default here and below: what "
 	  "[data] of RUN has, else auto",
@@ -120,7 +125,9 @@ const struct zr_cmd_usage zr_sample_usage = {
 	.form = { { NULL, "RUN", NULL } },
 	.about = "Prints text that the model of run directory RUN continues, as it is drawn. RUN "
 		 "may\n"
-		 "also be a model's directory of Hugging Face, with config.json and safetensors.\n",
+		 "also be a checkpoint, or a model's directory of Hugging Face, with config.json "
+		 "and\n"
+		 "safetensors.\n",
 	.option = options,
 	.more = "Tokens without a text are printed as numbers; control bytes appear as ? on a "
 		"terminal.\n"
@@ -144,8 +151,12 @@ static int check(const struct sampler *s)
 	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
 		return wrong("--chat reads standard input, and answers once: not with --prompt, "
 			     "--prompts, --samples or --json");
-	if (s->keep && (s->chat || zr_dir_look(s->run).model))
+	if (s->keep && (s->chat || !zr_dir_look(s->run).run))
 		return wrong("--keep is for texts of a run, which go into its " ZR_SAMPLES_FILE);
+	if (s->keep && s->beside)
+		return wrong("--keep is for texts of a run alone: not with --beside");
+	if (s->beside && !s->adapter && !strcmp(s->run, s->beside))
+		return wrong("--beside names the model that it would stand beside");
 	if (!s->chat && zr_form_given(&s->forms))
 		return wrong("--system, --template, --bos and the forms are for --chat");
 	return -1;
@@ -167,105 +178,64 @@ static int parse(int argc, char **argv, struct sampler *s)
 	return check(s);
 }
 
-/* ---- the model ---- */
+/* ---- the models ---- */
 
-/* begins: the weights are those that a training would begin with; adapted: with the run's adapters.
- */
-static int open_weights(struct sampler *s, int begins, int adapted, struct zr_error *err)
+/* What is given holds for both models; what is not, each has of its own. */
+static int open_voice(struct sampler *s, const char *path, const char *adapter,
+		      struct zr_error *err)
 {
-	char path[PATH_MAX];
-	int rc = zr_session_open(s->setup, &s->g.session, err);
+	const struct zr_sample_source from = { .path = path,
+					       .adapter = adapter,
+					       .tokenizer = s->tokenizer,
+					       .eos = s->eos,
+					       .override = s->overrides,
+					       .n_overrides = s->n_overrides,
+					       .no_cache = s->no_cache };
+	struct voice *v = &s->voice[s->voices++];
 
-	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
-	if (rc)
-		return rc;
+	snprintf(v->name, sizeof v->name, "%s%s%s", path, adapter ? " with " : "",
+		 adapter ? adapter : "");
+	zr_one_line(v->name);
+	v->model.forms = s->forms;
+	v->model.g = s->g;
+	v->model.g.stops.text = s->stop;
 
-	if (begins)
-		rc = zr_weights_begin(s->g.session, err);
-	else
-		rc = zr_weights_load(s->g.session, path, err);
-	return rc || !adapted ? rc : zr_base_check(s->g.session, s->run, err);
+	int rc = zr_sample_model_open(&v->model, &from, err);
+	if (rc && s->beside)
+		zr_sample_blame(path, err);
+	return rc;
 }
 
-static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
+static int open_voices(struct sampler *s, struct zr_error *err)
 {
-	/* the run has weights of its own */
-	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=", adapter[PATH_MAX + 16];
-	char plugin[80] = "adapter.plugin=";
-	const size_t at = strlen(plugin);
-	struct zr_dir_kind kind;
-	int rc = zr_dir_with_model(s->run, &kind, err);
-	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights);
-
-	if (rc)
+	int rc = zr_sample_model_look(s->run, err);
+	if (!rc && s->beside)
+		rc = zr_sample_model_look(s->beside, err);
+	if (!rc)
+		rc = open_voice(s, s->run, s->adapter, err);
+	if (!rc && s->beside)
+		rc = open_voice(s, s->beside, NULL, err);
+	if (rc || !s->json)
 		return rc;
 
-	s->is_model = is_model;
-	const char *of = s->adapter;
-	if (!of && kind.adapters)
-		of = s->run;
-	uint32_t flags = s->no_cache ? 0 : ZR_SETUP_CACHED;
-	if (is_model) {
-		snprintf(model, sizeof model, "model.path=%s", s->run);
-		/* [data] must have a path, although it is not read */
-		s->overrides[s->n_overrides++] = "data.plugin=tokens";
-		s->overrides[s->n_overrides++] = "data.path=none";
+	s->drawn = malloc((size_t)s->g.most * sizeof *s->drawn);
+	if (!s->drawn)
+		return zr_err(err, ZR_ENOMEM, "out of memory for --tokens");
+	return 0;
+}
+
+static int converse(struct sampler *s, struct zr_error *err)
+{
+	struct zr_speaker speaker[2];
+
+	for (int i = 0; i < s->voices; i++) {
+		struct voice *v = &s->voice[i];
+		speaker[i] = (struct zr_speaker){ .name = s->beside ? v->name : NULL,
+						  .g = &v->model.g,
+						  .forms = &v->model.forms };
 	}
 
-	if (s->adapter && !is_model)
-		return zr_err(err, ZR_EINVAL,
-			      "--adapter: %s is a run, not a model's directory: it "
-			      "has what it was trained with",
-			      s->run);
-	if (s->adapter &&
-	    (rc = zr_adapter_plugin(s->adapter, plugin + at, sizeof plugin - at, err)))
-		return rc;
-	if (s->adapter)
-		s->overrides[s->n_overrides++] = plugin;
-	if (of) {
-		snprintf(adapter, sizeof adapter, "adapter.path=%s", of);
-		s->overrides[s->n_overrides++] = adapter;
-	}
-
-	if (is_model || !begins)
-		s->overrides[s->n_overrides++] = model;
-	snprintf(path, sizeof path, "%s/config.ini", s->run);
-	if (is_model)
-		rc = zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err);
-	else
-		rc = zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
-	if (!rc)
-		rc = zr_setup_open(*cfg, ZR_MODE_SAMPLE, flags, 1, &s->setup, err);
-	if (!rc)
-		rc = zr_plan_check(s->setup, 0, err);
-	if (!rc)
-		rc = open_weights(s, begins, begins && !is_model, err);
-	if (rc)
-		return rc;
-
-	zr_forms_of_run(&s->forms, *cfg);
-	if (!s->tokenizer && s->forms.tokenizer)
-		fprintf(stderr, "tokenizer   %s\n", s->tokenizer = s->forms.tokenizer);
-	struct zr_token_source from = { .tokenizer = s->tokenizer,
-					.dir = s->run,
-					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
-					.vocabulary = s->setup->facts.decl.vocabulary,
-					.add_tokens = zr_config_find(*cfg, "model")->add_tokens };
-	rc = zr_token_text_open(&from, &s->text, err);
-	s->g.text = &s->text;
-	s->g.stops.text = s->stop;
-	if (!rc)
-		rc = zr_eos_find(s->eos, s->run, &s->text, from.vocabulary, s->g.eos, ZR_EOS_MOST,
-				 &s->g.n_eos, err);
-	if (!rc)
-		rc = zr_generator_open(&s->g, err);
-	if (s->json)
-		s->drawn = malloc((size_t)s->g.most * sizeof *s->drawn);
-	else
-		s->drawn = NULL;
-	if (!rc && s->json && !s->drawn)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for --tokens");
-	return rc;
+	return zr_converse(speaker, s->voices, err);
 }
 
 /* ---- prompts ---- */
@@ -293,10 +263,11 @@ static int take_tokens(void *arg, const int32_t *ids, size_t n)
 static int put_before(struct sampler *s)
 {
 	const int32_t *before;
-	int n = s->is_model && s->text.tokenizer ?
-			zr_tokenizer_template(s->text.tokenizer, 0, &before,
-					      &(struct zr_error){ 0 }) :
-			0;
+	const struct zr_tokenizer *tokenizer = s->now->model.text.tokenizer;
+	int n = 0;
+
+	if (s->now->model.is_model && tokenizer)
+		n = zr_tokenizer_template(tokenizer, 0, &before, &(struct zr_error){ 0 });
 
 	s->n_before = n > 0 ? n : 0;
 	return n > 0 ? take_tokens(s, before, (size_t)n) : 0;
@@ -319,10 +290,11 @@ static void drop_twice(struct sampler *s)
 /* prompt NULL: none. */
 static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_error *err)
 {
+	const struct zr_token_text *known = &s->now->model.text;
 	const char *text = prompt ? prompt->text : "\n";
-	int32_t start = zr_token_text_known(&s->text) ? -1 : 0;
-	if (s->text.tokenizer)
-		start = zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>");
+	int32_t start = zr_token_text_known(known) ? -1 : 0;
+	if (known->tokenizer)
+		start = zr_tokenizer_added(known->tokenizer, "<|endoftext|>");
 	size_t bytes = prompt ? prompt->bytes : 1;
 
 	s->n_tokens = 0;
@@ -330,7 +302,7 @@ static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_e
 	if (!rc && (prompt || !s->n_before))
 		rc = !prompt && start >= 0 ?
 			     take_tokens(s, &start, 1) :
-			     zr_token_text_encode(&s->text, text, bytes, take_tokens, s, err);
+			     zr_token_text_encode(known, text, bytes, take_tokens, s, err);
 	if (!rc && s->n_before)
 		drop_twice(s);
 	if (rc && !err->text[0])
@@ -351,13 +323,14 @@ static int put(void *arg, const char *p, size_t n)
 
 static int put_prompt(struct sampler *s)
 {
+	struct zr_token_text *text = &s->now->model.text;
 	char scratch[16];
 	int rc = 0;
 
-	zr_token_text_begin(&s->text, 0);
+	zr_token_text_begin(text, 0);
 	for (int64_t i = s->n_before; !rc && i < s->n_tokens; i++) {
 		size_t n;
-		const char *p = zr_token_text_next(&s->text, s->tokens[i], &n, scratch);
+		const char *p = zr_token_text_next(text, s->tokens[i], &n, scratch);
 		rc = p ? put(s, p, n) : 0;
 	}
 
@@ -369,6 +342,19 @@ static int write_failed(struct zr_error *err)
 	return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
 }
 
+/* What stands between two texts, or before each of two models' own. */
+static int put_heading(struct sampler *s)
+{
+	int bad = 0;
+
+	if (s->beside)
+		bad = printf("--- %s\n", s->now->name) < 0;
+	else if (s->started)
+		bad = puts("---") < 0;
+	s->started = 1;
+	return bad;
+}
+
 static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
 		      struct zr_error *err)
 {
@@ -376,11 +362,10 @@ static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	int rc = s->keep ? zr_kept_begin(&s->kept, err) : 0;
 
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(1) };
-	if (!rc && ((s->started && puts("---") < 0) || (prompt && put_prompt(s))))
+	if (!rc && (put_heading(s) || (prompt && put_prompt(s))))
 		rc = write_failed(err);
-	s->started = 1;
 	if (!rc)
-		rc = zr_generate(&s->g, &d, err);
+		rc = zr_generate(&s->now->model.g, &d, err);
 	if (!rc && (zr_char_end(&s->out) || putchar('\n') < 0))
 		rc = write_failed(err);
 	if (s->kept.out.f)
@@ -436,13 +421,15 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 
 	int rc;
 	if (f)
-		rc = zr_generate(&s->g, &d, err);
+		rc = zr_generate(&s->now->model.g, &d, err);
 	else
 		rc = zr_no_memory(err);
 	if (f && fclose(f) && !rc)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
 	if (!rc) {
 		json_t *j = json_object();
+		if (s->beside)
+			zr_json_put(&j, "model", zr_json_string(s->now->name, "(not UTF-8)"));
 		json_int_t which = (json_int_t)(number % (uint64_t)s->samples);
 		zr_json_put(&j, "prompt",
 			    prompt ? json_text(prompt->text, prompt->bytes) : json_null());
@@ -467,6 +454,26 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 	return rc;
 }
 
+/* The k-th text of the i-th prompt, of each model. */
+static int sample_each(struct sampler *s, const struct zr_prompt *p, size_t i, int k,
+		       struct zr_error *err)
+{
+	const uint64_t number = (uint64_t)i * (uint64_t)s->samples + (uint64_t)k;
+	int rc = 0;
+
+	for (int v = 0; !rc && v < s->voices; v++) {
+		s->now = &s->voice[v];
+		rc = encode(s, p, err);
+		if (rc)
+			break;
+
+		zr_generator_begin(&s->now->model.g, s->tokens, s->n_tokens);
+		rc = (s->json ? print_json : print_text)(s, p, number, err);
+	}
+
+	return rc;
+}
+
 static int sample(struct sampler *s, struct zr_error *err)
 {
 	struct zr_prompt one = { (char *)s->prompt, s->prompt ? strlen(s->prompt) : 0 };
@@ -477,12 +484,8 @@ static int sample(struct sampler *s, struct zr_error *err)
 		const struct zr_prompt *p = s->prompt ? &one : NULL;
 		if (s->prompts)
 			p = &s->list.at[i];
-		rc = encode(s, p, err);
-		for (int k = 0; !rc && k < s->samples; k++) {
-			uint64_t number = (uint64_t)i * (uint64_t)s->samples + (uint64_t)k;
-			zr_generator_begin(&s->g, s->tokens, s->n_tokens);
-			rc = (s->json ? print_json : print_text)(s, p, number, err);
-		}
+		for (int k = 0; !rc && k < s->samples; k++)
+			rc = sample_each(s, p, i, k, err);
 	}
 
 	return rc;
@@ -495,7 +498,6 @@ int zr_cmd_sample(int argc, char **argv)
 		.g = { .most = 400,
 		       .draw = { .temperature = 0.8, .top_k = 40, .top_p = 1, .seed = 1 } }
 	};
-	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 
 	int rc = parse(argc, argv, &s);
@@ -507,16 +509,13 @@ int zr_cmd_sample(int argc, char **argv)
 	else
 		rc = 0;
 	if (!rc)
-		rc = open_run(&s, &cfg, &err);
+		rc = open_voices(&s, &err);
 	if (!rc)
-		rc = s.chat ? zr_converse(&s.g, &s.forms, &err) : sample(&s, &err);
+		rc = s.chat ? converse(&s, &err) : sample(&s, &err);
 	zr_prompts_free(&s.list);
 	free(s.tokens);
 	free(s.drawn);
-	zr_generator_close(&s.g);
-	zr_token_text_close(&s.text);
-	zr_session_close(s.g.session);
-	zr_setup_close(s.setup);
-	zr_config_free(cfg);
+	for (int i = 0; i < s.voices; i++)
+		zr_sample_model_close(&s.voice[i].model);
 	return rc ? zr_cmd_failed(&err) : 0;
 }

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/sample/model.h"
 #include "files/chat/chat.h"
 #include "files/chat/template.h"
 
+/* The conversation with one of them. */
 struct talk {
+	const char *name; /* NULL: there is no other */
 	struct zr_generator *g;
 	struct zr_chat *chat;
 	const char *system;
@@ -117,13 +120,14 @@ static int render(struct talk *t)
 
 		forget(t, first, first + 2);
 		fprintf(stderr,
-			"zeroth: the oldest question and its answer are left out: the "
+			"zeroth: %s%sthe oldest question and its answer are left out: the "
 			"model sees %lld tokens\n",
-			(long long)t->g->context);
+			t->name ? t->name : "", t->name ? ": " : "", (long long)t->g->context);
 	}
 
-	fprintf(stderr, "zeroth: this is %lld tokens long, the model sees %lld: ask shorter\n",
-		(long long)tokens(t), (long long)t->g->context);
+	fprintf(stderr, "zeroth: %s%sthis is %lld tokens long, the model sees %lld: ask shorter\n",
+		t->name ? t->name : "", t->name ? ": " : "", (long long)tokens(t),
+		(long long)t->g->context);
 	t->ids.n = 0;
 	return 0;
 }
@@ -234,6 +238,9 @@ static int answer(struct talk *t)
 		return rc;
 	}
 
+	if (t->name && printf("--- %s\n", t->name) < 0)
+		return zr_err(t->err, ZR_EIO, "cannot write the text: %s", strerror(errno));
+
 	t->reply.n = 0;
 	t->spaces = t->text.spaces;
 	zr_generator_begin(t->g, (const int32_t *)(const void *)t->ids.p, tokens(t));
@@ -245,13 +252,42 @@ static int answer(struct talk *t)
 	return add_message(t, ZR_CHAT_ASSISTANT, t->reply.n ? t->reply.p : "", t->reply.n);
 }
 
-static int converse(struct talk *t)
+/* Those who answer. */
+struct table {
+	struct talk *talk; /* [n] */
+	int n;
+};
+
+static int restart_all(const struct table *all)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < all->n; i++)
+		rc = restart(&all->talk[i]);
+	return rc;
+}
+
+static int ask_all(const struct table *all, const char *line, size_t n)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < all->n; i++) {
+		struct talk *t = &all->talk[i];
+		rc = add_message(t, ZR_CHAT_USER, line, n);
+		if (!rc)
+			rc = answer(t);
+	}
+
+	return rc;
+}
+
+static int converse(const struct table *all)
 {
 	char *line = NULL;
 	size_t room = 0;
 	ssize_t n;
 
-	int people = isatty(0) && isatty(1), rc = restart(t);
+	int people = isatty(0) && isatty(1), rc = restart_all(all);
 	while (!rc && (!people || (fputs("> ", stdout) >= 0 && !fflush(stdout))) &&
 	       (n = getline(&line, &room, stdin)) >= 0) {
 		while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
@@ -259,9 +295,9 @@ static int converse(struct talk *t)
 		if (!strcmp(line, "/quit"))
 			break;
 		if (!strcmp(line, "/reset"))
-			rc = restart(t);
+			rc = restart_all(all);
 		else if (n)
-			rc = add_message(t, ZR_CHAT_USER, line, (size_t)n) ? ZR_ENOMEM : answer(t);
+			rc = ask_all(all, line, (size_t)n);
 	}
 
 	free(line);
@@ -270,40 +306,63 @@ static int converse(struct talk *t)
 
 static void note(void *arg, const char *text)
 {
-	(void)arg;
-	fprintf(stderr, "zeroth: %s\n", text);
+	const struct talk *t = arg;
+	fprintf(stderr, "zeroth: %s%s%s\n", t->name ? t->name : "", t->name ? ": " : "", text);
 }
 
-int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, struct zr_error *err)
+static int open_talk(struct talk *t, const struct zr_speaker *of, struct zr_error *err)
 {
-	struct talk t = { .g = g,
-			  .system = forms->system,
-			  .err = err,
-			  .out = { .f = stdout, .terminal = isatty(1) } };
-	struct zr_chat_options o = *forms;
-	struct zr_chat *chat = NULL;
+	struct zr_chat_options o = *of->forms;
 
-	o.tokenizer = g->text->file;
-	o.add_tokens = g->text->add_tokens;
+	*t = (struct talk){ .name = of->name,
+			    .g = of->g,
+			    .system = of->forms->system,
+			    .err = err,
+			    .out = { .f = stdout, .terminal = isatty(1) } };
+	o.tokenizer = t->g->text->file;
+	o.add_tokens = t->g->text->add_tokens;
 	o.threads = 1;
 	o.note = note;
-	if (!g->text->tokenizer)
-		return zr_err(err, ZR_EINVAL,
-			      "--chat needs a tokenizer.json beside the model, or --tokenizer");
+	o.arg = t;
+	int rc = 0;
+	if (!t->g->text->tokenizer)
+		rc = zr_err(err, ZR_EINVAL,
+			    "--chat needs a tokenizer.json beside the model, or --tokenizer");
+	if (!rc)
+		rc = zr_chat_open(&o, &t->chat, err);
+	if (!rc)
+		rc = find_end(t);
+	if (rc && t->name)
+		zr_sample_blame(t->name, err);
+	return rc;
+}
 
-	int rc = zr_chat_open(&o, &chat, err);
-	t.chat = chat;
+static void close_talk(struct talk *t)
+{
+	forget(t, 0, t->n);
+	free(t->message);
+	free(t->stop);
+	free(t->stops);
+	zr_chat_text_free(&t->text);
+	zr_buf_free(&t->ids);
+	zr_buf_free(&t->reply);
+	zr_chat_close(t->chat);
+}
+
+int zr_converse(const struct zr_speaker *speaker, int n, struct zr_error *err)
+{
+	struct table all = { .talk = calloc((size_t)n, sizeof *all.talk) };
+	int rc = all.talk ? 0 : zr_no_memory(err);
+
+	while (!rc && all.n < n) {
+		rc = open_talk(&all.talk[all.n], &speaker[all.n], err);
+		all.n++;
+	}
+
 	if (!rc)
-		rc = find_end(&t);
-	if (!rc)
-		rc = converse(&t);
-	forget(&t, 0, t.n);
-	free(t.message);
-	free(t.stop);
-	free(t.stops);
-	zr_chat_text_free(&t.text);
-	zr_buf_free(&t.ids);
-	zr_buf_free(&t.reply);
-	zr_chat_close(chat);
+		rc = converse(&all);
+	while (all.n)
+		close_talk(&all.talk[--all.n]);
+	free(all.talk);
 	return rc;
 }

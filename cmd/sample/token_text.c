@@ -81,7 +81,11 @@ static void look_for_tokenizer(struct zr_token_text *t, const struct zr_token_so
 
 	if (!zr_model_file(from->dir, "tokenizer.json", file))
 		return;
-	if (use_tokenizer(t, from, file, &err))
+
+	const int rc = use_tokenizer(t, from, file, &err);
+	if (from->quiet)
+		return;
+	if (rc)
 		fprintf(stderr,
 			"zeroth: tokens are numbers here, since their tokenizer cannot be used: "
 			"%s\n",

@@ -25,6 +25,7 @@ struct zr_token_source {
 	int64_t vocabulary;            /* of the model; 0: not known */
 	/* [model] add_tokens, which a tokenizer gets beside those of its file; NULL: none */
 	const char *add_tokens;
+	int quiet; /* standard error does not hear which one was found */
 };
 
 /* The path of a file that belongs to the model of a run or of a model's directory: in it, in its

@@ -139,6 +139,8 @@ for case in gpt2-nf4-fp32 llama-int8-fp32 llama-nf4-bf16; do
 		"^merged      .*pretrained/$model in $store with step 5 of run/"
 	like "$case: the base is known again on evaluating" "$(evaluated run)" '^  digest'
 	ok "$case: and on sampling" "$ZEROTH" sample -n 1 run
+	is "$case: its checkpoint samples as it does" "$("$ZEROTH" sample -n 9 run/checkpoints/step-* 2>&1)" \
+		"$("$ZEROTH" sample -n 9 run 2>&1)"
 	mv run/checkpoints away
 	like "$case: a run is, too" "$(merge run again)" "pretrained/$model in $store with run"
 	rm -rf away

@@ -129,7 +129,8 @@ got=$("$ZEROTH" tokenize -T tokenizer.json -o talk.bin text 2>&1)
 case $got in *'build'*) done_testing; exit ;; esac # no PCRE2 or no utf8proc
 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.plugin=tokens -o data.path=talk.bin \
 	-o model.vocabulary=512 -o model.context=200 -o run.dir=talk -o train.eval_every=0 \
-	-o train.steps=20 -o optimizer.lr=0.01 > out 2>&1 || fail 'a training' "$(cat out)"
+	-o train.steps=20 -o optimizer.lr=0.01 -o checkpoint.every=10 > out 2>&1 ||
+	fail 'a training' "$(cat out)"
 cp tokenizer.json talk
 # at that temperature all tokens are drawn alike
 hot() { "$ZEROTH" sample talk -t 100 -k 0 -n 9000 --json "$@" 2> /dev/null; }
@@ -209,6 +210,66 @@ is 'what is no UTF-8 is asked as U+FFFD' "$(printf 'line \xa5\n' | own "${trimme
 	"$(printf 'line \xef\xbf\xbd\n' | own "${trimmed[@]}")"
 like 'without a conversation' "$(sample talk --begin x)" \
 	'^zeroth sample: --system, --template, --bos and the forms are for --chat$'
+
+# ---- a checkpoint ----
+early=talk/checkpoints/step-00000010 late=talk/checkpoints/step-00000020
+is 'a checkpoint of the end is the run' "$("$ZEROTH" sample $late -p line -n 30 2> /dev/null)" \
+	"$("$ZEROTH" sample talk -p line -n 30 2> /dev/null)"
+ok 'one of before is not' test "$("$ZEROTH" sample $early -p line -n 30 2> /dev/null)" != \
+	"$("$ZEROTH" sample talk -p line -n 30 2> /dev/null)"
+"$ZEROTH" checkpoint export $early early > out 2>&1 || fail 'an export' "$(cat out)"
+cp tokenizer.json early
+is 'it is what is exported of it' "$("$ZEROTH" sample $early -p line -n 30 --json 2> /dev/null)" \
+	"$("$ZEROTH" sample early -p line -n 30 --json 2> /dev/null)"
+cp -r $late broken
+printf x | dd of=broken/$(ls broken | grep -m 1 safetensors) bs=1 seek=9000 conv=notrunc 2> /dev/null
+like 'one that is damaged' "$(sample broken)" '^zeroth: broken/.*: (checksum|hash|.* is damaged)'
+
+# ---- beside another model ----
+cp -r "$golden/pretrained/gpt2" numbers
+asked='line 1
+a text
+/reset
+a text
+'
+# alone RUN: its answers, a line each
+alone() { printf "$asked" | "$ZEROTH" sample "$1" --chat --template chatml -t 1 -n 12 --stop '
+' 2> /dev/null; }
+both() { printf "$asked" | "$ZEROTH" sample "$1" --beside "$2" --chat --template chatml -t 1 -n 12 --stop '
+' 2> beside.err; }
+both talk early > beside.out
+is 'beside: each answers as it does alone, from its own history' \
+	"$(sed -n '2~4p' beside.out) $(sed -n '4~4p' beside.out)" "$(alone talk) $(alone early)"
+is 'below its name' "$(sed -n '1~2p' beside.out | sort | uniq -c | tr -s ' \n' ' ')" ' 3 --- early 3 --- talk '
+ok 'they say other things' test "$(alone talk)" != "$(alone early)"
+is 'with one seed the same again' "$(both talk early)" "$(cat beside.out)"
+is 'a checkpoint stands beside, too' "$(both talk $early | grep -v '^---')" "$(grep -v '^---' beside.out)"
+is 'texts without a conversation' "$("$ZEROTH" sample talk --beside run -p 'line' -n 20 --samples 2 2> /dev/null)" "$(
+	"$ZEROTH" sample talk -p 'line' -n 20 --samples 2 > a 2> /dev/null
+	sample run -p 'line' -n 20 --samples 2 > b
+	for i in 1 2; do for name in talk run; do
+		echo "--- $name"
+		[ $name = talk ] && file=a || file=b
+		awk -v i=$i 'BEGIN { n = 1 } /^---$/ { n++; next } n == i' $file
+	done; done)"
+is 'and as JSON' "$("$ZEROTH" sample talk --beside run -p line -n 5 --json 2> /dev/null | sed 's/"model":"[a-z]*",//')" \
+	"$(for name in talk run; do "$ZEROTH" sample $name -p line -n 5 --json 2> /dev/null; done)"
+is 'with the name of the model' \
+	"$("$ZEROTH" sample talk --beside run -p line -n 5 --json 2> /dev/null | grep -o '^{"model":"[^"]*"')" \
+	'{"model":"talk"
+{"model":"run"'
+is 'no model there' "$(both talk nowhere; cat beside.err)" 'zeroth: nowhere: No such file or directory'
+mkdir nothing
+like 'a directory of something else' "$(both talk nothing; cat beside.err)" \
+	'zeroth: nothing: neither a run, which has config\.ini, nor a model'
+like 'one without a tokenizer' "$(both talk numbers; tail -n 1 beside.err)" \
+	'^zeroth: numbers: --chat needs a tokenizer\.json'
+like 'one without a chat template' "$(echo x | sample talk --chat --beside early)" \
+	'zeroth: (talk|early)(/|: ).*tokenizer_config\.json: has no chat_template'
+is 'the same model' "$(both talk talk; cat beside.err)" \
+	'zeroth sample: --beside names the model that it would stand beside'
+is 'texts that are kept' "$(sample talk --beside run --keep)" \
+	'zeroth sample: --keep is for texts of a run alone: not with --beside'
 
 # ---- a run says how its conversations were written ----
 mkdir elsewhere

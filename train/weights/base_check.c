@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "files/checkpoint/dir.h"
 #include "train/resume.h"
+#include "train/rundir.h"
 #include "train/share.h"
 #include "train/weights/base.h"
 
@@ -32,6 +33,10 @@ static int find_manifest(const char *run, char path[PATH_MAX], struct zr_manifes
 
 	if (zr_checkpoints_at(run, dir, &unused))
 		return 0;
+	if (zr_dir_has(dir, "manifest.json", NULL)) {
+		memcpy(path, dir, sizeof dir);
+		return !zr_manifest_read(path, m, &unused);
+	}
 
 	int64_t *steps = zr_ckpt_steps(dir, 0, &n), step = n > 0 ? steps[n - 1] : -1;
 	free(steps);

@@ -8,10 +8,10 @@
 
 #include "core/session.h"
 
-/* The session began with [model] path and the adapters of `run`. ZR_EINVAL: a frozen tensor is not
- * what the run's newest checkpoint has the hash of. Without a checkpoint that has hashes nothing is
- * known, and nothing read; where the session keeps values in another type than the training did,
- * that is logged instead. Collective. */
+/* The session began with [model] path and the adapters of `run`, a run or one of its checkpoints.
+ * ZR_EINVAL: a frozen tensor is not what this, or the run's newest, checkpoint has the hash of.
+ * Without a checkpoint that has hashes nothing is known, and nothing read; where the session keeps
+ * values in another type than the training did, that is logged instead. Collective. */
 int zr_base_check(struct zr_session *s, const char *run, struct zr_error *err);
 
 #endif

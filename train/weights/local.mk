@@ -10,4 +10,5 @@ train_libtrain_la_SOURCES += \
 	%D%/export_checkpoint.c \
 	%D%/export_files.c \
 	%D%/former.c %D%/former.h \
-	%D%/merge.c %D%/merge.h
+	%D%/merge.c %D%/merge.h \
+	%D%/saved.c %D%/saved.h
