@@ -10,6 +10,7 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/elementwise.h \
 	%D%/zeroth/experts.h \
 	%D%/zeroth/model.h \
+	%D%/zeroth/look.h \
 	%D%/zeroth/monitor.h \
 	%D%/zeroth/offload.h \
 	%D%/zeroth/optimizer.h \

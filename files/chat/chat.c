@@ -101,6 +101,24 @@ static int is_blank(const char *p, size_t n)
 	return !n;
 }
 
+/* Shows a document, or why a record is none. */
+static int show(struct zr_chat *c, struct zr_chat_encoder *e, int64_t line, const char *why)
+{
+	struct zr_chat_look look = { .path = c->path, .line = line, .why = why, .encoder = e };
+
+	if (!c->o.look)
+		return 0;
+	if (!why) {
+		look.ids = (const int32_t *)(void *)e->ids.p;
+		look.learned = (const uint8_t *)e->learned.p;
+		look.n = e->learned.n;
+		look.whole = e->whole;
+		look.lost = e->lost;
+	}
+
+	return c->o.look(c->o.arg, &look);
+}
+
 /* Too long and without a target are no mistakes of a line. */
 static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line,
 		     const struct zr_error *why)
@@ -115,7 +133,7 @@ static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line
 		snprintf(k->note[k->notes++], sizeof *k->note, "%.200s:%lld: left out: %.300s",
 			 c->path, (long long)line, why->text);
 	k->counts.dropped[reason]++;
-	return 0;
+	return show(c, NULL, line, why->text);
 }
 
 /* A document of a line, or why there is none. */
@@ -126,6 +144,10 @@ static int take_document(struct zr_chat *c, struct item *k, struct zr_chat_encod
 		return zr_err(&k->err, rc, "%s:%lld: %s", c->path, (long long)line, err->text);
 	if (rc)
 		return leave_out(c, k, e->reason, line, err);
+
+	rc = show(c, e, line, NULL);
+	if (rc)
+		return rc;
 
 	return keep_record(k, e);
 }

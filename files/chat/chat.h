@@ -11,9 +11,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <zeroth/look.h>
 
 #include "core/base/error.h"
 #include "files/chat/unread.h"
+
+struct zr_chat_look;
 
 /* The texts are borrowed until zr_chat_close; NULL: the usual. */
 struct zr_chat_options {
@@ -48,7 +51,24 @@ struct zr_chat_options {
 	/* Takes a document; learned: 0 or 1 for each token. Returns 0, or a negative code that ends
 	 * the reading. */
 	int (*sink)(void *arg, const int32_t *ids, const uint8_t *learned, size_t n);
+	/* For people, with one thread; NULL: nobody looks. Called for each document and for each
+	 * record that is left out, in their order. Returns 0, or a negative code that ends the
+	 * reading. */
+	int (*look)(void *arg, const struct zr_chat_look *look);
 	void *arg;
+};
+
+/* A document, or why a record is none; valid during the call. */
+struct zr_chat_look {
+	const char *path;
+	int64_t line;
+	const char *why; /* the record is left out; NULL: it is a document */
+	const int32_t *ids;
+	const uint8_t *learned;
+	size_t n;
+	size_t whole; /* tokens of the conversation before its oldest messages went; 0: all are there */
+	size_t lost;                     /* messages that went */
+	struct zr_chat_encoder *encoder; /* for zr_chat_parts */
 };
 
 enum {
@@ -78,6 +98,13 @@ void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
 const struct zr_tokenizer *zr_chat_tokenizer(const struct zr_chat *c);
 const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
+
+/* The parts of the document that is looked at, valid as long as that; a token that has bytes of two
+ * is of the first. Found by rendering again with marks in the texts of messages, which counts only
+ * where the template writes the same without the marks. What that does not tell is
+ * ZR_PART_TEMPLATE. *unknown: texts whose place is not known. */
+int zr_chat_parts(const struct zr_chat_look *look, const struct zr_part **part, size_t *n,
+		  size_t *unknown, struct zr_error *err);
 
 /* The text of n > 0 messages, of roles, texts and no more; prompt: and the start of an answer, see
  * zr_chat_render. */

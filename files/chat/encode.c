@@ -58,7 +58,8 @@ static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
 {
 	e->ids.n = 0;
 	int rc = encode_bytes(e, e->text.text.p, e->text.text.n, err);
-	shrink(&e->text.text);
+	if (!e->o->look)
+		shrink(&e->text.text);
 	return rc;
 }
 
@@ -215,18 +216,26 @@ static int encode_spans(struct zr_chat_encoder *e, int all, struct zr_error *err
 	return learn(e, all, err);
 }
 
-static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
-			   struct zr_error *err)
+static struct zr_chat_template template_of(const struct zr_chat_encoder *e)
 {
 	struct zr_chat_template t = e->s->template;
-	int all = e->s->train_on == ZR_TRAIN_ALL;
 
 	if (e->c.input && t.with_input)
 		t.no_system = t.with_input;
+	return t;
+}
+
+static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
+			   struct zr_error *err)
+{
+	const struct zr_chat_template t = template_of(e);
+	int all = e->s->train_on == ZR_TRAIN_ALL;
+
+	e->written = m;
 	int rc = zr_chat_render(&t, m, n, 0, &e->text, err);
 	if (rc)
 		return rc;
-	if (!e->o->max_length)
+	if (!e->o->max_length && !e->o->look)
 		zr_conversation_drop(&e->c); /* it is not looked at again */
 	if (t.rules & ZR_CHAT_APART)
 		return encode_apart(e, m, all, err);
@@ -237,8 +246,7 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 
 /* ---- by a template of Jinja ---- */
 
-/* Whether the template of Jinja writes this conversation. */
-static int is_by_jinja(const struct zr_chat_encoder *e)
+int zr_chat_is_by_jinja(const struct zr_chat_encoder *e)
 {
 	return e->s->jinja.usual && (!e->s->has_forms || e->c.is_rich);
 }
@@ -268,6 +276,7 @@ static int want_answers(struct zr_chat_encoder *e, struct zr_error *err)
 static int encode_jinja(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
 			uint8_t *state, struct zr_error *err)
 {
+	e->written = m;
 	int rc = zr_chat_turns_next(&e->turns, m, n, state, &e->text, err);
 	if (rc) {
 		e->reason = ZR_CHAT_ORDER;
@@ -311,7 +320,9 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	if (zr_buf_add(&e->text.text, m->text, m->n) || zr_buf_add(&e->text.text, eos, len))
 		return zr_no_memory(err);
 
-	zr_conversation_drop(&e->c);
+	e->written = NULL;
+	if (!e->o->look)
+		zr_conversation_drop(&e->c);
 	int rc = encode_text(e, err);
 	if (!rc)
 		rc = put_in_front(e, before, (size_t)has, err);
@@ -347,7 +358,7 @@ static int encode_from(struct zr_chat_encoder *e, size_t k, struct zr_error *err
 	if (zr_buf_add(&e->kept, c->m, first * sizeof *c->m) ||
 	    zr_buf_add(&e->kept, c->m + from, (c->n - from) * sizeof *c->m))
 		return zr_no_memory(err);
-	if (!is_by_jinja(e))
+	if (!zr_chat_is_by_jinja(e))
 		return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
 
 	if (zr_buf_add(&e->kept_state, e->asked.p, first) ||
@@ -377,6 +388,7 @@ static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
 	}
 
 	e->truncated = low < turns;
+	e->lost = turn(&e->c, low) - turn(&e->c, 0);
 	if (low < turns)
 		return encode_from(e, low, err);
 
@@ -400,9 +412,10 @@ static int encode_one(struct zr_chat_encoder *e, struct zr_error *err)
 	int rc;
 
 	e->truncated = 0;
+	e->whole = e->lost = 0;
 	if (e->c.plain) {
 		rc = encode_plain(e, e->c.m, err);
-	} else if (is_by_jinja(e)) {
+	} else if (zr_chat_is_by_jinja(e)) {
 		e->asked.n = 0;
 		if (zr_buf_add(&e->asked, e->state.p, e->state.n))
 			return zr_no_memory(err);
@@ -416,6 +429,8 @@ static int encode_one(struct zr_chat_encoder *e, struct zr_error *err)
 		rc = shorten(e, err);
 	if (rc)
 		return rc;
+	if (e->truncated)
+		e->whole = before;
 
 	if (!fits(e)) {
 		e->reason = ZR_CHAT_LONG;
@@ -432,7 +447,7 @@ static int encode_one(struct zr_chat_encoder *e, struct zr_error *err)
 
 int zr_chat_has_more(const struct zr_chat_encoder *e)
 {
-	if (e->c.plain || !is_by_jinja(e) || !e->c.record)
+	if (e->c.plain || !zr_chat_is_by_jinja(e) || !e->c.record)
 		return 0;
 
 	return memchr(e->state.p, ZR_TURN_WANTED, e->state.n) != NULL;
@@ -471,7 +486,7 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 	if (rc)
 		return rc;
 
-	if (!e->c.plain && is_by_jinja(e)) {
+	if (!e->c.plain && zr_chat_is_by_jinja(e)) {
 		rc = zr_chat_turns_begin(&e->turns, e->c.tools, e->c.kwargs, err);
 		if (!rc)
 			rc = want_answers(e, err);
@@ -481,6 +496,78 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
 		return rc;
 
 	return encode_one(e, err);
+}
+
+/* ---- looked at ---- */
+
+int zr_chat_write_again(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
+			struct zr_chat_text *out, struct zr_error *err)
+{
+	if (zr_chat_is_by_jinja(e))
+		return zr_chat_turns_text(&e->turns, m, n, 0, out, err);
+
+	const struct zr_chat_template t = template_of(e);
+	return zr_chat_render(&t, m, n, 0, out, err);
+}
+
+/* The tokens of those places that lie in [from, to), which is tokenized by itself: the first that
+ * has no byte before the place. *k: the first
+ * one; in the end, the first behind. */
+static int places_in(struct zr_chat_encoder *e, size_t from, size_t to, size_t *place, size_t n,
+		     size_t *k, struct zr_error *err)
+{
+	const size_t before = count(e), first = *k;
+	int rc = 0;
+
+	for (; !rc && *k < n && place[*k] < to; ++*k) {
+		const size_t at = place[*k] - from;
+		rc = zr_encode_mark(e->e, at - (at > 0), 0, err);
+		if (!rc)
+			rc = zr_encode_mark(e->e, at, 1, err);
+	}
+
+	if (!rc && from < to)
+		rc = encode_bytes(e, e->text.text.p + from, to - from, err);
+	for (size_t i = first; !rc && i < *k; i++) {
+		const uint64_t last = zr_encoder_marked(e->e, 2 * (i - first));
+		const uint64_t next = zr_encoder_marked(e->e, 2 * (i - first) + 1);
+		const int is_shared = place[i] > from && last == next;
+		place[i] = before + next + is_shared;
+	}
+
+	return rc;
+}
+
+int zr_chat_tokens_at(struct zr_chat_encoder *e, size_t *place, size_t n, struct zr_error *err)
+{
+	const int apart = !zr_chat_is_by_jinja(e) && (e->s->template.rules & ZR_CHAT_APART);
+	const struct zr_buf ids = e->ids;
+	size_t at = 0, k = 0;
+	const int32_t *before;
+	int rc = 0, has = 0;
+
+	e->ids = (struct zr_buf){ 0 };
+	if (apart)
+		has = zr_tokenizer_template(e->t, 0, &before, err);
+	if (has < 0)
+		rc = has;
+	if (!rc && has && zr_buf_add(&e->ids, before, (size_t)has * sizeof *before))
+		rc = zr_no_memory(err);
+	for (size_t i = 0; !rc && apart && i < e->text.n; i++) {
+		const struct zr_chat_span *s = &e->text.span[i];
+		rc = places_in(e, at, s->from, place, n, &k, err);
+		if (!rc)
+			rc = places_in(e, s->from, s->to, place, n, &k, err);
+		at = s->to;
+	}
+
+	if (!rc)
+		rc = places_in(e, at, e->text.text.n, place, n, &k, err);
+	if (!rc && (e->ids.n != ids.n || memcmp(e->ids.p, ids.p, ids.n)))
+		rc = zr_err(err, ZR_ESTATE, "the same text gave other tokens");
+	zr_buf_free(&e->ids);
+	e->ids = ids;
+	return rc;
 }
 
 /* ---- life ---- */
@@ -507,6 +594,7 @@ void zr_chat_encoder_close(struct zr_chat_encoder *e)
 	zr_buf_free(&e->asked);
 	zr_buf_free(&e->kept);
 	zr_buf_free(&e->kept_state);
+	zr_buf_free(&e->parts);
 	zr_buf_free(&e->ids);
 	zr_buf_free(&e->learned);
 }

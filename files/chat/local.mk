@@ -11,5 +11,5 @@ noinst_LTLIBRARIES += %D%/libchat.la
 	%D%/jinja/jinja.c %D%/jinja/jinja.h %D%/jinja/lex.c %D%/jinja/limits.c %D%/jinja/memory.c %D%/jinja/methods.c %D%/jinja/parts.h \
 	%D%/jinja/print.c %D%/jinja/run.c %D%/jinja/scope.c %D%/jinja/statements.c %D%/jinja/tests.c %D%/jinja/text.c \
 	%D%/jinja/values.c \
-	%D%/json_list.c %D%/json_list.h %D%/parts.h %D%/record.c %D%/record.h %D%/render.c %D%/setup.c %D%/template.c \
+	%D%/json_list.c %D%/json_list.h %D%/look.c %D%/parts.h %D%/record.c %D%/record.h %D%/render.c %D%/setup.c %D%/template.c \
 	%D%/template.h %D%/turns.c %D%/turns.h %D%/unread.c %D%/unread.h

@@ -3,6 +3,7 @@
  * parts.h - what files/chat/ is made of. Only its files include it.
  *
  *   lines of files (chat.c) -> record.c -> render.c or turns.c -> encode.c -> documents
+ *   look.c: what each token of a document is
  */
 #ifndef ZR_CHAT_PARTS_H
 #define ZR_CHAT_PARTS_H
@@ -54,7 +55,11 @@ struct zr_chat_encoder {
 	struct zr_buf ids, learned; /* int32_t and uint8_t for each token */
 	int64_t targets;
 	int truncated;
-	int reason; /* ZR_CHAT_*: why a line is no document */
+	size_t whole, lost; /* as zr_chat_look has them */
+	/* the messages of `text`, as long as it is looked at; NULL: a text without template */
+	const struct zr_chat_message *written;
+	struct zr_buf parts; /* struct zr_part each */
+	int reason;          /* ZR_CHAT_*: why a line is no document */
 };
 int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err);
 void zr_chat_encoder_close(struct zr_chat_encoder *e);
@@ -67,5 +72,15 @@ int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr
  * text has several. */
 int zr_chat_has_more(const struct zr_chat_encoder *e);
 int zr_chat_encode_more(struct zr_chat_encoder *e, struct zr_error *err);
+
+/* ---- for look.c ---- */
+
+/* Whether the template of Jinja writes this conversation. */
+int zr_chat_is_by_jinja(const struct zr_chat_encoder *e);
+/* Writes messages as those of `text` were, without spans. */
+int zr_chat_write_again(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
+			struct zr_chat_text *out, struct zr_error *err);
+/* The tokens of n places in `text`, in ascending order: the first one that has no byte before. */
+int zr_chat_tokens_at(struct zr_chat_encoder *e, size_t *place, size_t n, struct zr_error *err);
 
 #endif

@@ -333,6 +333,7 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 		return rc;
 
 	out->text.n = out->n = out->spaces = 0;
+	out->messages = n;
 	if (m[0].role == ZR_CHAT_SYSTEM)
 		r.system = m;
 	put_form(&r, t->begin, NULL, NULL);

@@ -82,7 +82,8 @@ struct zr_chat_text {
 	struct zr_buf text;
 	struct zr_chat_span *span; /* of each assistant's message */
 	size_t n, room;
-	size_t spaces; /* of a prompt: spaces before the answer, which `text` leaves out */
+	size_t messages; /* that are written, the first ones of those given */
+	size_t spaces;   /* of a prompt: spaces before the answer, which `text` leaves out */
 };
 void zr_chat_text_free(struct zr_chat_text *t);
 

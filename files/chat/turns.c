@@ -94,6 +94,7 @@ int zr_chat_turns_text(struct zr_chat_turns *t, const struct zr_chat_message *m,
 		return rc;
 
 	out->n = out->spaces = 0;
+	out->messages = n;
 	take(&out->text, &t->work.text);
 	return 0;
 }
@@ -365,6 +366,7 @@ static int by_blocks(struct zr_chat_turns *t, const struct zr_chat_message *m, s
 			      "set: where its text stands is not known");
 
 	out->n = out->spaces = 0;
+	out->messages = end;
 	for (size_t i = 0; !rc && i < count_spans(t); i++) {
 		struct zr_jinja_span s;
 		memcpy(&s, t->work.spans.p + i * sizeof s, sizeof s);

@@ -80,6 +80,8 @@ struct zr_data_count {
 	int64_t of; /* what it is a part of; 0: of nothing */
 };
 
+struct zr_look;
+
 /* GROWABLE. */
 struct zr_data_v1 {
 	uint32_t size, rsv;
@@ -111,6 +113,9 @@ struct zr_data_v1 {
 	/* (optional) [main] The i-th number, from 0, about what is learned (split = ZR_SPLIT_TRAIN)
 	 * or evaluates; a name of NULL behind the last. Called after prepare(). */
 	int (*count)(struct zr_inst *, int32_t split, uint32_t i, struct zr_data_count *);
+	/* (optional) [main] Documents as the plugin made them, for people: zeroth/look.h. What is
+	 * shown is what batch() gives, or it fails. Called after prepare(). */
+	int (*look)(struct zr_inst *, const struct zr_look *);
 };
 
 #ifdef __cplusplus

@@ -157,6 +157,17 @@ static int chat_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr
 	return ZR_OK;
 }
 
+/* What evaluates may be of the files of what is learned. */
+static int chat_show(struct zr_inst *inst, const struct zr_look *look)
+{
+	const struct documents_part *part = &inst->part[look->split == ZR_SPLIT_VAL];
+	if (!part->of)
+		return ZR_OK;
+
+	return chat_look(inst->h, inst->o, &inst->files[part->of == &inst->documents[1]], part,
+			 look);
+}
+
 /* Tokens are what is learned: the hash is theirs, whatever the files are called. */
 static void hash_tokens(struct zr_inst *inst)
 {
@@ -255,6 +266,7 @@ static const struct zr_data_v1 vtbl = {
 	.file = chat_file,
 	.targets = chat_targets,
 	.count = chat_count,
+	.look = chat_show,
 };
 
 PLUGIN(data, "chat", &vtbl, .version = "1",

@@ -7,7 +7,9 @@
 #define ZR_DATA_CHAT_H
 
 #include <zeroth/data.h>
+#include <zeroth/look.h>
 
+#include "documents.h"
 #include "mapped.h"
 
 struct chat_opts {
@@ -30,5 +32,13 @@ extern const char *const chat_train_on[],
  * owned by the caller. Of several processes one writes, and the others wait for it. [main] */
 int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
 		char **name, struct mapped *m);
+
+/* How these options read conversations, but for who takes them. h: for its threads. */
+struct zr_chat_options;
+void chat_options(const struct zr_host *h, const struct chat_opts *o, struct zr_chat_options *to);
+
+/* Shows documents of a part, which the files are read for again: see zr_data_v1.look(). [main] */
+int chat_look(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
+	      const struct documents_part *part, const struct zr_look *look);
 
 #endif

@@ -254,11 +254,9 @@ static int same_ids(const struct cache *c, const struct zr_tokenizer *t)
 	return zr_fail(c->h, e.code, "tokenizer = %s: %s", c->o->tokenizer, e.text);
 }
 
-static int write_file(struct cache *c, const char *name)
+void chat_options(const struct zr_host *h, const struct chat_opts *o, struct zr_chat_options *to)
 {
-	const struct chat_opts *o = c->o;
-	struct zr_chat *chat = NULL;
-	const struct zr_chat_options options = {
+	*to = (struct zr_chat_options){
 		.tokenizer = o->tokenizer,
 		.add_tokens = o->added_tokens,
 		.template = given(o->template),
@@ -281,13 +279,22 @@ static int write_file(struct cache *c, const char *name)
 		.on_long = chat_on_long[o->on_long],
 		.fields = given(o->fields),
 		.max_length = o->max_length,
-		.threads = c->h->workers > 0 ? c->h->workers : 1,
+		.threads = h->workers > 0 ? h->workers : 1,
 		.parallel = parallel,
-		.of = (void *)c->h,
-		.note = note,
-		.sink = take_conversation,
-		.arg = c,
+		.of = (void *)h,
 	};
+}
+
+static int write_file(struct cache *c, const char *name)
+{
+	const struct chat_opts *o = c->o;
+	struct zr_chat *chat = NULL;
+	struct zr_chat_options options;
+
+	chat_options(c->h, o, &options);
+	options.note = note;
+	options.sink = take_conversation;
+	options.arg = c;
 	int rc = zr_chat_open(&options, &chat, &c->err);
 
 	if (!rc)

@@ -487,6 +487,41 @@ double documents_targets(const struct documents_part *part, const struct zr_batc
 	return (double)sum;
 }
 
+int documents_has(const struct documents_part *part, int64_t d)
+{
+	return d < part->of->documents && tokens_of(part, d) > 0;
+}
+
+int documents_are(const struct documents_part *part, int64_t d, const int32_t *ids,
+		  const uint8_t *learned, int64_t n)
+{
+	const struct documents_file *f = file_at(part->of, &d);
+	const int64_t at = offset(f, d);
+
+	if (offset(f, d + 1) - at != n)
+		return 0;
+	for (int64_t i = 0; i < n; i++)
+		if (token_at(f, at + i) != ids[i] ||
+		    (i && f->learned && !f->learned[at + i] != !learned[i]))
+			return 0;
+
+	return 1;
+}
+
+int documents_lengths(const struct documents_part *part,
+		      int (*fn)(void *arg, int64_t tokens, int64_t targets), void *arg)
+{
+	int rc = ZR_OK;
+
+	for (int64_t d = 0; d < part->of->documents && !rc; d++) {
+		const int64_t n = tokens_of(part, d);
+		if (n)
+			rc = fn(arg, n, targets_of(part, d, 1, n - 1));
+	}
+
+	return rc;
+}
+
 void documents_tell(const struct documents_part *part, uint32_t i, struct zr_data_count *out)
 {
 	const struct packing *p = &part->packing;

@@ -71,6 +71,15 @@ int documents_pack(const struct zr_host *h, struct documents_part *part, int pac
 int documents_batch(const struct zr_host *h, const struct documents_part *part,
 		    const struct zr_batch *b);
 double documents_targets(const struct documents_part *part, const struct zr_batch *b);
+/* Whether document d of all is in this part. */
+int documents_has(const struct documents_part *part, int64_t d);
+/* Whether document d has these tokens, of which those are learned; the first one never is. */
+int documents_are(const struct documents_part *part, int64_t d, const int32_t *ids,
+		  const uint8_t *learned, int64_t n);
+/* Tokens of each document of the part, and how many of them are targets. fn returns 0, or a
+ * negative code that ends it. */
+int documents_lengths(const struct documents_part *part,
+		      int (*fn)(void *arg, int64_t tokens, int64_t targets), void *arg);
 /* The i-th number that `zeroth data show` prints, as zr_data_v1.count() tells it; none of a part
  * that is not there. */
 void documents_tell(const struct documents_part *part, uint32_t i, struct zr_data_count *out);

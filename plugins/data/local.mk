@@ -22,6 +22,7 @@ data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 
 # With what files/ has of conversations and tokenizers in it.
 %C%_chat_la_SOURCES = %D%/chat.c %D%/chat.h %D%/chat_cache.c %D%/chat_kept.c %D%/chat_kept.h \
+	%D%/chat_look.c \
 	%D%/mapped.c %D%/mapped.h \
 	%D%/documents.c %D%/documents.h %D%/packing.c %D%/packing.h $(data_common)
 %C%_chat_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)

@@ -329,6 +329,26 @@ const struct piece *packing_piece(const struct packing *p, const struct packing_
 	return &p->piece[at];
 }
 
+int64_t packing_pieces(const struct packing *p, int64_t document, struct piece *piece, int64_t room)
+{
+	int64_t n = 0;
+
+	for (int64_t i = 0; i < p->pieces; i++) {
+		if (p->piece[i].document != document)
+			continue;
+
+		int64_t at = n < room ? n : room;
+		for (; at && piece[at - 1].from > p->piece[i].from; at--)
+			if (at < room)
+				piece[at] = piece[at - 1];
+		if (at < room)
+			piece[at] = p->piece[i];
+		n++;
+	}
+
+	return n;
+}
+
 void packing_free(struct packing *p)
 {
 	free(p->piece);

@@ -58,6 +58,9 @@ struct packing {
 int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t length,
 		 const struct packing_source *src);
 void packing_free(struct packing *p);
+/* Pieces of a document, in order of their rows, to piece[room]; returns how many there are. */
+int64_t packing_pieces(const struct packing *p, int64_t document, struct piece *piece,
+		       int64_t room);
 
 /* Sequence g of the run; shuffled = 0: in order of the places. [pure] */
 struct packing_visit {
