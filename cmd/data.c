@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/look/look.h"
 #include "cmd/sample/token_text.h"
 #include "core/setup.h"
 
@@ -17,7 +18,9 @@ struct show {
 	const char *conf, *tokenizer;
 	const char *overrides[ZR_CMD_OVERRIDES];
 	int n_overrides;
-	int samples, held_out;
+	const char *html;
+	int samples, held_out, sequences; /* samples < 0: the usual number */
+	int64_t from;
 	int32_t split;
 	struct zr_setup *setup;
 	struct zr_token_text text;
@@ -30,10 +33,16 @@ struct show {
 #define AT(member) offsetof(struct show, member)
 
 static const struct zr_cmd_option options[] = {
-	{ 'n', "samples", "N", "default 3; 0: counts only", .kind = ZR_CMD_INT, .at = AT(samples),
-	  .most = 1 << 30, .counts = "a number of sequences" },
-	{ 0, "val", NULL, "sequences of the part that is held out", .kind = ZR_CMD_FLAG,
+	{ 'n', "samples", "N", "default 3, of a page 50; 0: counts only", .kind = ZR_CMD_INT,
+	  .at = AT(samples), .most = 1 << 30, .counts = "a number of conversations or sequences" },
+	{ 0, "from", "K", "conversations from the K-th on; default 1", .kind = ZR_CMD_WHOLE,
+	  .at = AT(from), .least = 1, .most = 0x1p53, .counts = "a number of a conversation" },
+	{ 0, "val", NULL, "those of the part that is held out", .kind = ZR_CMD_FLAG,
 	  .at = AT(held_out) },
+	{ 0, "sequences", NULL, "of conversations, too, the sequences that they are packed into",
+	  .kind = ZR_CMD_FLAG, .at = AT(sequences) },
+	{ 0, "html", "FILE", "writes conversations to an HTML page that needs nothing else",
+	  .kind = ZR_CMD_TEXT, .at = AT(html), .place = ZR_CMD_OR },
 	{ 'T', "tokenizer", "FILE",
 	  "tokenizer.json that the tokens are from, or its directory (default: what [data] says, "
 	  "else the one in [model] path)",
@@ -52,6 +61,10 @@ const struct zr_cmd_usage zr_data_usage = {
 		"of its own, tokens that are no targets dimmed (where this is no terminal, or "
 		"NO_COLOR is set,\n"
 		"between [- and -]).\n"
+		"Conversations are shown as they were rendered, in the order of their files: "
+		"roles, thoughts,\n"
+		"calls and definitions of tools, what is learned, where they are cut and why, "
+		"their lengths.\n"
 		"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n",
 	.option = options,
 };
@@ -270,6 +283,35 @@ static int may_dim(int terminal)
 	return terminal && !(no_color && *no_color);
 }
 
+/* Conversations, or sequences where there are none or those are asked for. */
+static int put_samples(struct show *s, struct zr_error *err)
+{
+	const struct zr_look_request request = { .setup = s->setup,
+						 .text = &s->text,
+						 .split = s->split,
+						 .from = s->from - 1,
+						 .n = s->samples,
+						 .conf = s->conf,
+						 .html = s->html,
+						 .colours = s->dims };
+
+	if (!s->sequences && zr_look_can(s->setup))
+		return zr_look_show(&request, err);
+	if (s->html)
+		return zr_err(err, ZR_EINVAL,
+			      "--html: no plugin of [data] has conversations to show, as data/chat "
+			      "has");
+	if (s->from > 1)
+		return zr_err(
+			err, ZR_EINVAL,
+			"--from: no plugin of [data] has conversations to count, as data/chat "
+			"has");
+	if (!s->samples)
+		return 0;
+
+	return put_sequences(s, err);
+}
+
 static int show(struct show *s, struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->roles.model.section;
@@ -287,9 +329,14 @@ static int show(struct show *s, struct zr_error *err)
 
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
 	s->dims = may_dim(s->out.terminal);
-	if (!rc && s->samples)
-		rc = put_sequences(s, err);
-	if (!rc && s->samples)
+	if (!rc)
+		rc = put_samples(s, err);
+	if (rc || s->html) {
+		zr_token_text_close(&s->text);
+		return rc;
+	}
+
+	if (s->samples)
 		putchar('\n');
 	if (!rc)
 		printf("%s\n", s->setup->roles.source->info.describe);
@@ -303,7 +350,7 @@ static int show(struct show *s, struct zr_error *err)
 
 int zr_cmd_data(int argc, char **argv)
 {
-	struct show s = { .samples = 3 };
+	struct show s = { .samples = -1, .from = 1 };
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	struct zr_cmd_operands operands;
@@ -318,6 +365,8 @@ int zr_cmd_data(int argc, char **argv)
 		return rc;
 
 	s.conf = operands.at[0];
+	if (s.samples < 0)
+		s.samples = s.html ? 50 : 3;
 	if (s.held_out)
 		s.split = ZR_SPLIT_VAL;
 	rc = zr_config_load(s.conf, s.overrides, s.n_overrides, &cfg, &err);

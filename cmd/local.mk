@@ -23,6 +23,7 @@ include cmd/import/local.mk
 include cmd/others/local.mk
 include cmd/measure/local.mk
 include cmd/new/local.mk
+include cmd/look/local.mk
 include cmd/check/local.mk
 include cmd/doctor/local.mk
 include cmd/completion/local.mk

@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += %D%/libreport.la
 %C%_libreport_la_LIBADD = $(JANSSON_LIBS) -lm
 %C%_libreport_la_SOURCES = cmd/report.c cmd/watch.c \
 	%D%/breakdown.c %D%/chart.c %D%/chart.h %D%/curves.c \
-	%D%/decimate.c %D%/decimate.h %D%/frame.c %D%/frame.h %D%/html.c %D%/html.h %D%/memory.c %D%/page.c \
+	%D%/decimate.c %D%/decimate.h %D%/frame.c %D%/frame.h %D%/histogram.c %D%/histogram.h %D%/html.c %D%/html.h %D%/memory.c %D%/page.c \
 	%D%/plot.c %D%/plot.h %D%/screen.c %D%/screen.h %D%/section.c \
 	%D%/report.h %D%/rows.c %D%/rows.h %D%/rows_file.c %D%/run.c %D%/run.h \
 	%D%/tables.c %D%/ticks.c %D%/timeline.c
