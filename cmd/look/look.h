@@ -56,8 +56,8 @@ struct zr_look_text {
 };
 int zr_look_bytes(struct zr_token_text *text, const int32_t *ids, int64_t n,
 		  struct zr_look_text *out);
-/* Bytes of the character at p, of n > 0 that are there. *shown: it may be shown as it is; else it is
- * a control, or no character. */
+/* Bytes of the character at p, of n > 0 that are there. *shown: it may be shown as it is; else it
+ * is a control, or no character. */
 size_t zr_look_character(const char *p, size_t n, int *shown);
 
 /* ---- lengths.c: statistics ---- */

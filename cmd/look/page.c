@@ -208,8 +208,8 @@ static void put_counts(FILE *f, const struct zr_look_count *count, int counts)
 {
 	char text[ZR_NUMBER_ROOM];
 
-	fputs("<div class=\"card wide\"><table><thead><tr><th>what became of them</th><th></th></tr>"
-	      "</thead><tbody>\n",
+	fputs("<div class=\"card wide\"><table><thead><tr><th>what became of them</th><th></th>"
+	      "</tr></thead><tbody>\n",
 	      f);
 	for (int i = 0; i < counts; i++) {
 		fputs("<tr><th>", f);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * frame.h - what the HTML pages of Zeroth begin and end with: a page needs nothing else, no network
- * and no other file, is light or dark as its reader's screen is, and fits a phone. frame.css has the
- * style of what all pages have. A page is made in this order: begin, the text of its title, body,
- * its sections, footer, whatever scripts it has, end. [main]
+ * and no other file, is light or dark as its reader's screen is, and fits a phone. frame.css has
+ * the style of what all pages have. A page is made in this order: begin, the text of its title,
+ * body, its sections, footer, whatever scripts it has, end. [main]
  */
 #ifndef ZR_REPORT_FRAME_H
 #define ZR_REPORT_FRAME_H

@@ -79,7 +79,8 @@ void zr_histogram_draw(FILE *f, const struct zr_histogram *h, const char *title,
 	}
 
 	fprintf(f,
-		"</svg>\n<p class=\"ends\"><span>%s</span><span>%s</span><span>%s</span></p></figure>\n",
+		"</svg>\n<p class=\"ends\"><span>%s</span><span>%s</span><span>%s</span></p>"
+		"</figure>\n",
 		low, unit, high);
 }
 

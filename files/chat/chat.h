@@ -66,8 +66,8 @@ struct zr_chat_look {
 	const int32_t *ids;
 	const uint8_t *learned;
 	size_t n;
-	size_t whole; /* tokens of the conversation before its oldest messages went; 0: all are there */
-	size_t lost;                     /* messages that went */
+	/* tokens before its oldest messages went, and how many went; 0: all are there */
+	size_t whole, lost;
 	struct zr_chat_encoder *encoder; /* for zr_chat_parts */
 };
 

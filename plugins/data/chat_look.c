@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * chat_look.c - see chat.h: the files are read again as for the tokens that are kept, by one thread,
- * up to the last document that is asked for. Each document that is shown is compared with those
- * tokens, which training reads.
+ * chat_look.c - see chat.h: the files are read again as for the tokens that are kept, by one
+ * thread, up to the last document that is asked for. Each document that is shown is compared with
+ * those tokens, which training reads.
  */
 #include "chat.h"
 
