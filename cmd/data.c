@@ -297,6 +297,8 @@ static int put_samples(struct show *s, struct zr_error *err)
 
 	if (!s->sequences && zr_look_can(s->setup))
 		return zr_look_show(&request, err);
+	if (s->html && s->sequences)
+		return zr_err(err, ZR_EINVAL, "--html: writes conversations, not --sequences");
 	if (s->html)
 		return zr_err(err, ZR_EINVAL,
 			      "--html: no plugin of [data] has conversations to show, as data/chat "

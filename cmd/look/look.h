@@ -84,9 +84,13 @@ struct zr_look_out {
 	struct zr_look_text bytes;
 	const char *last_role; /* of the segment before */
 	int32_t last_message;
-	int open;             /* of a page: its element is open */
-	int64_t most_unknown; /* of all documents */
+	int open;              /* of a page: its element is open */
+	const char *last_file; /* of the document before */
+	int64_t last_line;
 };
+
+/* Whether a document is of the same line as the one before, which it becomes. */
+int zr_look_again(struct zr_look_out *o, const struct zr_seen *seen);
 
 void zr_look_legend(struct zr_look_out *o);
 int zr_look_print(struct zr_look_out *o, const struct zr_seen *seen);

@@ -46,14 +46,17 @@ static void close_message(struct zr_look_out *o)
 
 static void open_message(struct zr_look_out *o, const struct zr_segment *s)
 {
-	if (o->open && s->role == o->last_role && s->message == o->last_message)
+	const char *whose = s->role;
+
+	if (!whose)
+		whose = s->kind == ZR_PART_TOOLS ? "tools" : "template";
+	if (o->open && whose == o->last_role && s->message == o->last_message)
 		return;
 
 	close_message(o);
-	fprintf(o->f, "<section class=\"msg %s\"><b>%s</b><div class=\"words\">",
-		s->role ? s->role : "none", s->role ? s->role : "of no message");
+	fprintf(o->f, "<section class=\"msg %s\"><b>%s</b><div class=\"words\">", whose, whose);
 	o->open = 1;
-	o->last_role = s->role;
+	o->last_role = whose;
 	o->last_message = s->message;
 }
 
@@ -127,7 +130,7 @@ static void put_head(struct zr_look_out *o, const struct zr_seen *s)
 		fprintf(f, "conversation %lld ", (long long)s->number);
 	fputs("<small>", f);
 	put_place(f, s);
-	fputs("</small>", f);
+	fputs(zr_look_again(o, s) ? ", again</small>" : "</small>", f);
 	if (!s->why)
 		fprintf(f, "<small>%s tokens, %s learned</small>", zr_number((double)s->n, n),
 			zr_number((double)zr_look_targets(s), learned));

@@ -137,6 +137,15 @@ const char *zr_look_kind(const struct zr_segment *s)
 	return words[s->kind];
 }
 
+int zr_look_again(struct zr_look_out *o, const struct zr_seen *seen)
+{
+	const int again = o->last_file == seen->file && o->last_line == seen->line;
+
+	o->last_file = seen->file;
+	o->last_line = seen->line;
+	return again;
+}
+
 /* ---- text ---- */
 
 static int add_bytes(struct zr_look_text *to, const char *p, size_t n)

@@ -129,7 +129,8 @@ static void print_head(struct zr_look_out *o, const struct zr_seen *s)
 	fputs("=== ", o->f);
 	if (s->number)
 		fprintf(o->f, "conversation %lld, ", (long long)s->number);
-	fprintf(o->f, "%s:%lld: ", s->file, (long long)s->line);
+	fprintf(o->f, "%s:%lld%s: ", s->file, (long long)s->line,
+		zr_look_again(o, s) ? ", again" : "");
 	if (s->why)
 		fprintf(o->f, "left out: %s", s->why);
 	else
