@@ -2,6 +2,7 @@
  *
  * report.c - zeroth report RUN...: one HTML page of what the run directories have.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,22 @@
 #include "cmd/report/report.h"
 #include "train/rundir.h"
 
+#define UNASKED         2    /* conversations that each run answers unasked */
+#define UNASKED_SECONDS 60.0 /* after which no checkpoint answers unasked, of all runs */
+
 struct report_args {
 	const char *output; /* NULL: not given */
+	int samples;        /* -1: not given */
 };
 
 static const struct zr_cmd_option options[] = {
 	{ 'o', "output", "FILE", "default: report.html in the first run directory",
 	  .kind = ZR_CMD_TEXT, .at = offsetof(struct report_args, output) },
+	{ 0, "samples", "N",
+	  "conversations of its data that the checkpoints of a run answer; 0: none; default: 2, "
+	  "where that is quick",
+	  .kind = ZR_CMD_INT, .at = offsetof(struct report_args, samples), .most = 64,
+	  .counts = "a number of conversations" },
 	{ 0 },
 };
 
@@ -27,7 +37,8 @@ const struct zr_cmd_usage zr_report_usage = {
 		"Writes one HTML page of a run, or of up to 16 runs against each other: curves, "
 		"where "
 		"time\n"
-		"and memory went, configurations and where they differ. It needs no network and no "
+		"and memory went, what its model answered over time, configurations and where they "
+		"differ.\nIt needs no network and no "
 		"other\n"
 		"file. A run that goes on is shown as far as it is.\n",
 	.option = options,
@@ -61,11 +72,44 @@ static int read_runs(struct zr_report *r, char **dir, int n, struct zr_error *er
 	return rc;
 }
 
+static int make_answers(struct zr_report *r, int samples, struct zr_error *err)
+{
+	const struct zr_answers_how how = { .conversations = samples < 0 ? UNASKED : samples,
+					    .unasked = samples < 0,
+					    .seconds = samples < 0 ? UNASKED_SECONDS : INFINITY };
+	const char *dir[ZR_REPORT_RUNS];
+
+	if (!samples)
+		return 0;
+
+	r->answers = calloc((size_t)r->n, sizeof *r->answers);
+	if (!r->answers)
+		return zr_no_memory(err);
+
+	for (int i = 0; i < r->n; i++)
+		dir[i] = r->run[i].dir;
+	zr_answers_make(dir, r->n, &how, r->answers);
+	return 0;
+}
+
+static void close_report(struct zr_report *r)
+{
+	for (int i = 0; r && i < r->n; i++) {
+		if (r->answers)
+			zr_answers_free(&r->answers[i]);
+		zr_run_files_close(&r->run[i]);
+	}
+
+	if (r)
+		free(r->answers);
+	free(r);
+}
+
 int zr_cmd_report(int argc, char **argv)
 {
 	struct zr_report *r;
 	struct zr_error err = { 0 };
-	struct report_args a = { 0 };
+	struct report_args a = { .samples = -1 };
 	struct zr_cmd_operands dirs;
 	char path[PATH_MAX], *text = NULL;
 
@@ -82,6 +126,8 @@ int zr_cmd_report(int argc, char **argv)
 	else
 		rc = zr_no_memory(&err);
 	if (!rc)
+		rc = make_answers(r, a.samples, &err);
+	if (!rc)
 		rc = zr_report_page(r, &text, &err);
 	if (!rc && !a.output &&
 	    snprintf(path, sizeof path, "%s/report.html", dirs.at[0]) >= (int)sizeof path)
@@ -90,9 +136,7 @@ int zr_cmd_report(int argc, char **argv)
 		rc = zr_put_text(a.output ? a.output : path, text, &err);
 	if (!rc)
 		printf("%s\n", a.output ? a.output : path);
-	for (int i = 0; r && i < r->n; i++)
-		zr_run_files_close(&r->run[i]);
-	free(r);
+	close_report(r);
 	free(text);
 	return rc ? zr_cmd_failed(&err) : 0;
 }

@@ -6,11 +6,12 @@ noinst_LTLIBRARIES += %D%/libreport.la
 %C%_libreport_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libreport_la_LIBADD = $(JANSSON_LIBS) -lm
 %C%_libreport_la_SOURCES = cmd/report.c cmd/watch.c \
+	%D%/answers.c %D%/answers.h %D%/asked.c %D%/asked.h \
 	%D%/breakdown.c %D%/chart.c %D%/chart.h %D%/curves.c \
 	%D%/decimate.c %D%/decimate.h %D%/frame.c %D%/frame.h %D%/histogram.c %D%/histogram.h %D%/html.c %D%/html.h %D%/memory.c %D%/page.c \
 	%D%/plot.c %D%/plot.h %D%/screen.c %D%/screen.h %D%/section.c \
 	%D%/report.h %D%/rows.c %D%/rows.h %D%/rows_file.c %D%/run.c %D%/run.h \
-	%D%/tables.c %D%/ticks.c %D%/timeline.c
+	%D%/tables.c %D%/talks.c %D%/ticks.c %D%/timeline.c
 EXTRA_DIST += %D%/frame.css %D%/page.css %D%/page.js
 
 # Styles and script as strings, a line each.

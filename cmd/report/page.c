@@ -11,9 +11,11 @@
 static void begin(struct zr_report *r)
 {
 	static const struct zr_page_link sections[] = {
-		{ "training", "training" }, { "time", "time" },       { "memory", "memory" },
-		{ "timeline", "timeline" }, { "numbers", "numbers" }, { "config", "configuration" },
-		{ "machine", "machine" },   { "samples", "samples" }, { NULL, NULL },
+		{ "training", "training" }, { "time", "time" },
+		{ "memory", "memory" },     { "timeline", "timeline" },
+		{ "numbers", "numbers" },   { "config", "configuration" },
+		{ "machine", "machine" },   { "samples", "samples" },
+		{ "answers", "answers" },   { NULL, NULL },
 	};
 	FILE *f = r->page;
 
@@ -52,6 +54,7 @@ static int write_sections(struct zr_report *r)
 	zr_report_numbers(r);
 	zr_report_config(r);
 	zr_report_machine(r);
+	zr_report_talks(r);
 	zr_report_samples(r);
 	return 0;
 }

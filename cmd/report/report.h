@@ -6,6 +6,7 @@
 #ifndef ZR_REPORT_REPORT_H
 #define ZR_REPORT_REPORT_H
 
+#include "cmd/report/answers.h"
 #include "cmd/report/run.h"
 #include "train/forecast/breakdown.h"
 
@@ -14,8 +15,9 @@
 struct zr_report {
 	struct zr_run_files run[ZR_REPORT_RUNS];
 	int n;
-	FILE *page; /* the sections so far */
-	FILE *data; /* the members of the object of all charts, for the script */
+	struct zr_answers *answers; /* [n]; NULL: nobody wants them */
+	FILE *page;                 /* the sections so far */
+	FILE *data;                 /* the members of the object of all charts, for the script */
 	int charts;
 };
 
@@ -31,6 +33,7 @@ void zr_report_overview(struct zr_report *r);
 void zr_report_numbers(struct zr_report *r);
 void zr_report_config(struct zr_report *r);
 void zr_report_machine(struct zr_report *r);
+void zr_report_talks(struct zr_report *r);
 void zr_report_samples(struct zr_report *r);
 
 /* section.c: a heading of a section, and a paragraph that says that something is not there. */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * asked.c - see asked.h. A document of a sequence is a conversation: what it has that is learned,
+ * behind something that is not, is an answer. The last answer of each is asked for.
+ */
+#include "cmd/report/asked.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/sample/forms.h"
+#include "cmd/sample/token_text.h"
+#include "core/setup.h"
+#include "train/rundir.h"
+#include "train/weights/declare.h"
+
+#define SEQUENCES 64 /* that are looked through at most */
+
+struct asking {
+	struct zr_config *cfg;
+	struct zr_setup *setup;
+	struct zr_token_text text;
+	struct zr_batch b; /* one sequence */
+	int32_t *tokens;   /* [length + 1] of a document */
+	uint8_t *learned;  /* [length + 1] */
+	int64_t n;
+	struct zr_asked_list *out;
+	int most;
+};
+
+/* ---- the data ---- */
+
+/* One sequence at a time, on one rank, whatever the run was trained with. */
+static int open_data(struct asking *a, const char *run, struct zr_error *err)
+{
+	const struct zr_dir_kind kind = zr_dir_look(run);
+	const char *o[8];
+	char ini[PATH_MAX];
+	int n = 0;
+
+	o[n++] = "train.micro_batch_size=1";
+	o[n++] = "train.train_batch_size=auto";
+	o[n++] = "train.gradient_accumulation_steps=auto";
+	o[n++] = "boot.ranks_per_node=auto";
+	if (kind.weights)
+		o[n++] = "model.path=";
+	snprintf(ini, sizeof ini, "%s/config.ini", run);
+	int rc = zr_run_config(ini, o, n, &a->cfg, err);
+	if (rc)
+		return rc;
+	return zr_setup_open(a->cfg, ZR_MODE_EVAL, ZR_SETUP_ALONE, 1, &a->setup, err);
+}
+
+static int open_text(struct asking *a, const char *run, struct zr_error *err)
+{
+	struct zr_chat_options forms = { 0 };
+
+	zr_forms_of_run(&forms, a->cfg);
+	const struct zr_token_source from = { .tokenizer = forms.tokenizer,
+					      .dir = run,
+					      .data = zr_config_find(a->cfg, "data"),
+					      .vocabulary = a->setup->facts.decl.vocabulary,
+					      .add_tokens =
+						      zr_config_find(a->cfg, "model")->add_tokens,
+					      .quiet = 1 };
+	return zr_token_text_open(&from, &a->text, err);
+}
+
+static int make_batch(struct asking *a, struct zr_error *err)
+{
+	const struct zr_source *source = a->setup->roles.source;
+	const int64_t rows = a->setup->facts.batch.length;
+	const int documents = zr_has_documents(source);
+
+	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
+	a->tokens = calloc((size_t)rows + 1, sizeof *a->tokens);
+	a->learned = calloc((size_t)rows + 1, 1);
+	a->b.inputs = all;
+	if (!all || !a->tokens || !a->learned)
+		return zr_no_memory(err);
+
+	a->b = (struct zr_batch){
+		.size = sizeof a->b,
+		.split = a->out->held_out ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN,
+		.seed = (uint64_t)a->setup->facts.train->seed,
+		.slots = SEQUENCES,
+		.sequences = 1,
+		.length = rows,
+		.inputs = all,
+		.targets = all + rows,
+		.starts = documents ? all + 2 * rows : NULL,
+		.positions = documents ? all + 3 * rows : NULL,
+		.weights = documents ? (float *)(all + 4 * rows) : NULL,
+	};
+	return 0;
+}
+
+/* ---- a document ---- */
+
+static int is_target(const struct zr_batch *b, int64_t row)
+{
+	return b->targets[row] >= 0 && (!b->weights || b->weights[row] > 0);
+}
+
+/* Whether the row is the last one of its document. */
+static int ends(const struct zr_batch *b, int64_t row)
+{
+	return row + 1 == b->length || (b->starts && b->starts[row + 1] != b->starts[row]);
+}
+
+/* The tokens of the document that starts at a row; returns the row behind it. */
+static int64_t take_document(struct asking *a, int64_t row)
+{
+	const struct zr_batch *b = &a->b;
+
+	a->n = 1;
+	a->tokens[0] = b->inputs[row];
+	a->learned[0] = 0;
+	for (;; row++) {
+		const int last = ends(b, row);
+		const int target = is_target(b, row);
+		if (!last || target) {
+			a->tokens[a->n] = target ? b->targets[row] : b->inputs[row + 1];
+			a->learned[a->n++] = (uint8_t)target;
+		}
+		if (last)
+			return row + 1;
+	}
+}
+
+/* Tokens [*from, *to) are the answer; 0: there is none. */
+static int find_answer(const struct asking *a, int64_t *from, int64_t *to)
+{
+	int64_t end = a->n;
+	while (end > 1 && !a->learned[end - 1])
+		end--;
+
+	int64_t start = end;
+	while (start > 1 && a->learned[start - 1])
+		start--;
+	if (start == end)
+		return 0;
+
+	/* all of it is learned: a text, of which the beginning is the question */
+	if (start == 1) {
+		start = a->n / 2 < ZR_ASKED_BEGIN ? a->n / 2 : ZR_ASKED_BEGIN;
+		if (start < 1 || start >= end)
+			return 0;
+	}
+
+	*from = start;
+	*to = end;
+	return 1;
+}
+
+/* ---- texts ---- */
+
+/* NULL: out of memory. */
+static char *text_of(struct asking *a, int64_t from, int64_t to)
+{
+	char *text = NULL, scratch[16];
+	size_t bytes = 0;
+	struct zr_char_writer w = { .f = open_memstream(&text, &bytes), .utf8 = 1 };
+	int bad = !w.f;
+
+	for (int64_t i = from; !bad && i < to; i++) {
+		size_t n;
+		const char *p = zr_token_text_bytes(&a->text, a->tokens[i], &n, scratch);
+		bad = p && zr_char_write(&w, p, n);
+	}
+
+	bad = bad || zr_char_end(&w);
+	bad |= w.f && fclose(w.f);
+	if (!bad)
+		return text;
+
+	free(text);
+	return NULL;
+}
+
+/* A token that is one of the tokenizer's added ones, as <|im_end|> is; else -1. */
+static int32_t special(const struct asking *a, int32_t token)
+{
+	char name[256];
+	size_t n = 0;
+
+	if (!a->text.tokenizer)
+		return -1;
+
+	const char *p = zr_tokenizer_bytes(a->text.tokenizer, token, &n);
+	if (!p || n >= sizeof name)
+		return -1;
+
+	memcpy(name, p, n);
+	name[n] = 0;
+	return zr_tokenizer_added(a->text.tokenizer, name) == token ? token : -1;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int add_document(struct asking *a, struct zr_error *err)
+{
+	int64_t from, to;
+	if (!find_answer(a, &from, &to))
+		return 0;
+
+	struct zr_asked *q = &a->out->at[a->out->n++];
+	const int64_t shown = least(to, from + ZR_ASKED_ANSWER);
+	*q = (struct zr_asked){ .n = from, .end = -1 };
+	for (int64_t i = from; i < to && q->end < 0; i++)
+		q->end = special(a, a->tokens[i]);
+	q->tokens = malloc((size_t)from * sizeof *q->tokens);
+	q->prompt = text_of(a, 0, from);
+	q->wanted = text_of(a, from, shown);
+	if (!q->tokens || !q->prompt || !q->wanted)
+		return zr_no_memory(err);
+
+	memcpy(q->tokens, a->tokens, (size_t)from * sizeof *q->tokens);
+	return 0;
+}
+
+static int look_through(struct asking *a, int64_t sequences, struct zr_error *err)
+{
+	const int64_t last = sequences > 0 ? least(sequences, SEQUENCES) : SEQUENCES;
+	int rc = 0;
+
+	for (; !rc && a->b.slot < last && a->out->n < a->most; a->b.slot++) {
+		rc = ZR_ASK(&a->setup->roles.source->it, data, batch, err, &a->b);
+		for (int64_t row = 0; !rc && row < a->b.length && a->out->n < a->most;) {
+			row = take_document(a, row);
+			rc = add_document(a, err);
+		}
+	}
+
+	return rc;
+}
+
+static int ask(struct asking *a, const char *run, struct zr_error *err)
+{
+	int rc = open_data(a, run, err);
+	if (!rc)
+		rc = open_text(a, run, err);
+	if (rc)
+		return rc;
+
+	const struct zr_data_info *info = &a->setup->roles.source->info;
+	a->out->held_out = info->val_tokens > 0;
+	rc = make_batch(a, err);
+	if (rc)
+		return rc;
+	return look_through(a, a->out->held_out ? info->val_sequences : info->train_sequences, err);
+}
+
+int zr_asked_of_run(const char *run, int most, struct zr_asked_list *out, struct zr_error *err)
+{
+	struct asking a = { .out = out, .most = most };
+
+	*out = (struct zr_asked_list){ .at = calloc((size_t)most, sizeof *out->at) };
+	int rc = out->at ? ask(&a, run, err) : zr_no_memory(err);
+	free(a.b.inputs);
+	free(a.tokens);
+	free(a.learned);
+	zr_token_text_close(&a.text);
+	zr_setup_close(a.setup);
+	zr_config_free(a.cfg);
+	return rc;
+}
+
+void zr_asked_free(struct zr_asked_list *l)
+{
+	for (int i = 0; i < l->n; i++) {
+		free(l->at[i].tokens);
+		free(l->at[i].prompt);
+		free(l->at[i].wanted);
+	}
+
+	free(l->at);
+	*l = (struct zr_asked_list){ 0 };
+}
