@@ -170,6 +170,7 @@ NEVER(fork)
 enum { SECONDS_AWAY = 40000000 }; /* more than a year */
 
 static const char *elsewhere; /* the value of variables that are not set; NULL: we are here */
+static int processor;         /* on which the check began to watch the plugin */
 static char asked[160];
 
 /* It called this function, and what it gets follows. */
@@ -243,9 +244,11 @@ static long my_random(void)
 	return random() ^ (is_away("random()") ? 0x2bad : 0);
 }
 
+/* Here it is always the processor of the first look: by the real one, a thread that moves from one
+ * to the next would find the same number at both places. */
 static int my_sched_getcpu(void)
 {
-	return sched_getcpu() + (is_away("sched_getcpu()") ? 1 : 0);
+	return processor + (is_away("sched_getcpu()") ? 1 : 0);
 }
 
 static int my_gethostname(char *name, size_t room)
@@ -330,6 +333,7 @@ void zr_imports_watch(struct zr_check *c)
 	const char *names = NULL;
 	size_t n_plt = 0, n_rest = 0;
 	check = c;
+	processor = sched_getcpu();
 	if (!dladdr1(c->plugin->entry, &info, (void **)&m, RTLD_DL_LINKMAP) || !m)
 		return;
 
