@@ -26,6 +26,11 @@ struct zr_beat *zr_beat_shared(void)
 	return shared;
 }
 
+void zr_beat(void)
+{
+	atomic_fetch_add(&shared->count, 1);
+}
+
 void zr_beat_free(void)
 {
 	if (shared != &unread)

@@ -28,6 +28,9 @@ struct zr_beat {
 /* Makes the memory, which processes forked from now on share. NULL: no memory. */
 struct zr_beat *zr_beat_new(void);
 struct zr_beat *zr_beat_shared(void); /* the one of zr_beat_new, or one that nobody reads */
+
+/* Tells the supervisor that this rank makes progress; long reads are no hang. [any] */
+void zr_beat(void);
 void zr_beat_free(void);
 
 /* Looks at the directories that rank 0 has named, from a machine that has them. */

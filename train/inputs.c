@@ -8,109 +8,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/base/file.h"
 #include "core/base/list.h"
-#include "core/base/log.h"
 #include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "files/tokenizer/tokenizer.h"
 #include "train/adapter.h"
 #include "train/beat.h"
-#include "train/fit.h"
-
-#define WHOLE  ((uint64_t)64 << 20) /* bytes of a file that is hashed whole */
-#define HEAD   (1u << 20)           /* first bytes of a larger one that are hashed */
-#define BLOCK  4096u
-#define BLOCKS 64 /* of a larger one that are hashed as well */
-
-/* Long reads are no hang. */
-static void beat(void)
-{
-	atomic_fetch_add(&zr_beat_shared()->count, 1);
-}
-
-/* ---- hashes ---- */
-
-struct reader {
-	int fd;
-	uint64_t size;
-	char *buf; /* [HEAD] */
-	XXH3_state_t *hash;
-};
-
-/* This part of the file goes into the hash. Returns 0 or errno. */
-static int hash_part(struct reader *r, uint64_t at, uint64_t n)
-{
-	int no = zr_read_all_at(r->fd, r->buf, (size_t)n, at);
-	if (!no)
-		XXH3_64bits_update(r->hash, r->buf, (size_t)n);
-
-	return no;
-}
-
-static int hash_whole(struct reader *r)
-{
-	int no = 0;
-
-	for (uint64_t at = 0; !no && at < r->size; at += HEAD) {
-		no = hash_part(r, at, r->size - at < HEAD ? r->size - at : HEAD);
-		beat();
-	}
-
-	return no;
-}
-
-/* The places follow from the size alone, so that all ranks read the same ones. */
-static int hash_samples(struct reader *r)
-{
-	int no = hash_part(r, 0, HEAD);
-	for (uint64_t i = 0; !no && i < BLOCKS; i++) {
-		uint64_t at = XXH3_64bits_withSeed(&i, sizeof i, r->size) % (r->size - BLOCK);
-		no = hash_part(r, at, BLOCK);
-	}
-
-	return no;
-}
-
-/* A file so large that people wonder what takes so long. */
-static void announce(const char *name, int64_t bytes)
-{
-	char text[32];
-	zr_logf(ZR_LOG_INFO, "verify", "reads all %s of %s", zr_bytes_text((uint64_t)bytes, text),
-		name);
-}
-
-/* Sets bytes and hash of `file`. Returns 0 or errno. */
-static int hash_file(int fd, struct zr_input_file *file, int whole)
-{
-	struct reader r = { .fd = fd, .buf = malloc(HEAD), .hash = XXH3_createState() };
-	struct stat st;
-	int no = r.buf && r.hash ? 0 : ENOMEM;
-
-	if (!no && fstat(fd, &st))
-		no = errno;
-	if (!no) {
-		r.size = (uint64_t)st.st_size;
-		file->bytes = (int64_t)r.size;
-		const int large = r.size > WHOLE;
-		if (large && whole)
-			announce(file->name, file->bytes);
-		XXH3_64bits_reset(r.hash);
-		if (large && !whole)
-			no = hash_samples(&r);
-		else
-			no = hash_whole(&r);
-		file->hash = XXH3_64bits_digest(r.hash);
-	}
-
-	XXH3_freeState(r.hash);
-	free(r.buf);
-	return no;
-}
+#include "train/file_hash.h"
 
 /* ---- the list ---- */
 
@@ -130,16 +37,18 @@ static int append_file(struct zr_inputs *in, const struct zr_input_file *file, s
 /* One that is not there is none. */
 static int add_file(struct zr_inputs *in, int kind, const char *path, struct zr_error *err)
 {
-	struct zr_input_file file = { .kind = kind, .name = (char *)path };
+	struct zr_file_hash of = { .name = path };
 
 	int fd = zr_file_open(AT_FDCWD, path, 1);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : zr_file_failed(err, path, "cannot read", errno);
 
-	int no = hash_file(fd, &file, in->whole);
+	int no = zr_file_hash(fd, &of, in->whole);
 	close(fd);
 	if (no)
 		return zr_file_failed(err, path, "cannot read", no);
+
+	const struct zr_input_file file = { kind, (char *)path, of.bytes, of.hash };
 	return append_file(in, &file, err);
 }
 
@@ -239,10 +148,10 @@ static int hash_all_data(struct zr_instance *data, uint32_t i, struct zr_data_fi
 	if (!f->sampled)
 		return 0;
 
-	announce(f->name, f->bytes);
+	zr_file_hash_announce(f->name, f->bytes);
 	f->whole = 1;
 	int rc = ZR_ASK(data, data, file, err, i, f);
-	beat();
+	zr_beat();
 	if (rc || !f->sampled)
 		return rc;
 	return zr_err(err, ZR_EINVAL,

@@ -12,6 +12,7 @@ train_libtrain_la_SOURCES = \
 	train/alike.c train/alike.h \
 	train/beat.c train/beat.h \
 	train/evaluate.c train/evaluate.h \
+	train/file_hash.c train/file_hash.h \
 	train/fit.c train/fit.h \
 	train/inputs.c train/inputs.h \
 	train/launcher.c train/launcher.h \

@@ -38,16 +38,10 @@ struct run {
 	int stop;                         /* the signal that some rank caught */
 };
 
-/* Tells the supervisor that this rank makes progress. */
-static void beat(void)
-{
-	atomic_fetch_add(&zr_beat_shared()->count, 1);
-}
-
 static void note_round(void *arg, int64_t done, int64_t all)
 {
 	struct run *r = arg;
-	beat();
+	zr_beat();
 	if (r->t.rank0)
 		zr_progress_round(&r->progress, done, all);
 }
@@ -87,7 +81,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	if ((rc = zr_config_ini_end(&r->config_ini, err)))
 		return rc;
 
-	beat();
+	zr_beat();
 	if (r->t.rank0)
 		atomic_fetch_add(&zr_beat_shared()->steps, 1);
 	r->report->tokens += s->tokens;
@@ -143,7 +137,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 	}
 
 	int rc = zr_trainer_save(&r->t, err);
-	beat();
+	zr_beat();
 	note_saved(r);
 	zr_progress_pause(&r->progress, ZR_PAUSE_SAVE);
 	return rc;
@@ -287,11 +281,11 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 		rc = zr_trainer_check_dirs(t, err);
 	}
 
-	beat();
+	zr_beat();
 	if (!rc)
 		rc = zr_trainer_open(t, how->verify, err);
 	zr_crash_session(t->session);
-	beat();
+	zr_beat();
 	if (!rc)
 		rc = zr_trainer_ready(t, err);
 	if (!rc && t->evals.n && how->bytes)
@@ -309,7 +303,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 		rc = open_saver(r, err);
 
 	zr_signals_defer();
-	beat();
+	zr_beat();
 	if (!rc && t->rank0)
 		rc = open_run(r, err);
 	if (!rc)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_doctor %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_run_eval %D%/t_sample \
-	%D%/t_supervise
+cmd_tests = %D%/t_doctor %D%/t_file_hash %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_run_eval \
+	%D%/t_sample %D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
 
@@ -10,6 +10,10 @@ TESTS += $(cmd_tests)
 %C%_t_doctor_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_doctor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_doctor_LDADD = cmd/libcmd.la train/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_file_hash_SOURCES = %D%/t_file_hash.c
+%C%_t_file_hash_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_file_hash_LDADD = train/librun.la $(CMOCKA_LIBS)
 
 %C%_t_forecast_SOURCES = %D%/t_forecast.c
 %C%_t_forecast_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
