@@ -22,8 +22,8 @@ build() {
 }
 
 # named NAME TEST TEXT CODE [SECONDS [option]...]: of ./broken.so this test fails, with a text that the
-# pattern matches; under sanitizers of every sixth alone
-named() { ! one_in 6 || fails_by_name "$@"; }
+# pattern matches; under sanitizers of every ninth alone
+named() { ! one_in 9 || fails_by_name "$@"; }
 fails_by_name() {
 	local said name=$1 test=$2 text=$3 code=$4 seconds=${5:-30}
 	shift $(($# < 5 ? $# : 5))
@@ -34,7 +34,7 @@ fails_by_name() {
 
 # spoilt ROLE SED TEST TEXT: the plugin that `plugin new` writes, with a fault
 spoilt() {
-	one_in 6 || return
+	one_in 9 || return
 	sed "s/@ID@/broken/; $2" "$ZR_SRCDIR/cmd/new/$1.c" > spoilt.c
 	compile spoilt.c
 	fails_by_name "$1: $2" "$3" "$4" 1 30

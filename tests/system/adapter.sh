@@ -180,13 +180,13 @@ for model in gpt2 llama; do
 		[ -n "$ZR_SANITIZE" ] && [ $model$type != llamabf16 ] || ways
 	done
 done
-one_in 2 && is 'I1 an embedding that is the head, trained' \
+one_in 5 && is 'I1 an embedding that is the head, trained' \
 	"$(trained tied.ini -o data.path=text -n 3 -o zero.plugin=stage3 -o train.steps=3)" \
 	"$(trained tied.ini -o data.path=text -o train.steps=3)"
 trained gpt2.ini -o data.path=text > digest
-one_in 2 && is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" \
+one_in 5 && is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" \
 	"$("$ZEROTH" sample -n 30 --no-cache run)"
-one_in 2 && is 'I1 updates in the backward' \
+one_in 5 && is 'I1 updates in the backward' \
 	"$(trained gpt2.ini -o data.path=text -n 2 -o zero.update_in_backward=yes \
 		-o train.gradient_clipping=0)" \
 	"$(trained gpt2.ini -o data.path=text -o train.gradient_clipping=0)"
@@ -196,18 +196,19 @@ sed -e 's/^width = .*/width = 720/' -e 's/^layers = .*/layers = 1/' gpt2.ini > w
 wide=(-o data.path=text -o train.steps=2 -o train.eval_every=0 -o adapter.targets=attn.c_proj)
 want=$(trained wide.ini "${wide[@]}")
 like 'adapters of over a block: they train' "$want" '^digest'
-one_in 2 && is 'I1 adapters of over a block on three ranks' \
+one_in 5 && is 'I1 adapters of over a block on three ranks' \
 	"$(trained wide.ini "${wide[@]}" -n 3 -o zero.plugin=stage3)" "$want"
-wide+=(-o adapter.r=1 -o adapter.dropout=0)
-want=$(trained wide.ini "${wide[@]}")
-one_in 2 && is 'I1 rank 1 on two ranks' "$(trained wide.ini "${wide[@]}" -n 2 -o zero.plugin=stage3)" "$want"
+if [ -z "$ZR_SANITIZE" ]; then
+	wide+=(-o adapter.r=1 -o adapter.dropout=0)
+	is 'I1 rank 1 on two ranks' "$(trained wide.ini "${wide[@]}" -n 2 -o zero.plugin=stage3)" "$(trained wide.ini "${wide[@]}")"
+fi
 
 # ---- what a run leaves ----
 want=$(trained gpt2.ini -o data.path=text)
 mv run whole
 trained gpt2.ini -o data.path=text -o train.steps=2 -o checkpoint.every=2 > digest
 mv run part
-one_in 2 && is 'I1 a resume' "$(trained gpt2.ini -o data.path=text --resume part)" "$want"
+one_in 5 && is 'I1 a resume' "$(trained gpt2.ini -o data.path=text --resume part)" "$want"
 rm -rf run && mv whole run
 like 'it evaluates' "$("$ZEROTH" eval run 2> log)" 'accuracy'
 ok 'it samples' "$ZEROTH" sample -n 4 run
@@ -238,7 +239,7 @@ is 'a file has what is frozen of the adapters, too' \
 	"$(header fixed/adapter_model.safetensors | grep -c lora_A)" 8
 trained peft.ini "${fixed[@]}" -o train.steps=10 -o checkpoint.every=10 > half
 mv run cut
-one_in 2 && is 'I1 a resume with such adapters' "$(trained peft.ini "${fixed[@]}" --resume cut)" \
+one_in 5 && is 'I1 a resume with such adapters' "$(trained peft.ini "${fixed[@]}" --resume cut)" \
 	"$(cat digest)"
 rm -rf files
 "$ZEROTH" checkpoint export cut files > log

@@ -46,7 +46,7 @@ export_as() { # export_as TYPE RUN OUT OPTION...
 # under sanitizers a few: each is like the others
 for name in llama llama-bias llama-tied mistral qwen2 qwen2-yarn qwen3 gemma2 gemma3 phi3 phi3-long; do
 	model "$name" "$name"
-	[[ "$name" =~ ^(llama|mistral|qwen2|qwen2-yarn|gemma2|gemma3)$ ]] || one_in 2 || continue
+	[[ "$name" =~ ^(llama|mistral|qwen2|qwen2-yarn|gemma2|gemma3)$ ]] || one_in 3 || continue
 	train "run.$name" -o model.path="$name"
 	export_as f16 "run.$name" "$name.f16.gguf"
 	export_as bf16 "run.$name" "$name.bf16.gguf"

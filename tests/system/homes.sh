@@ -41,7 +41,7 @@ cases() {
 export WORLDS='2 4'
 while read -r p m o g q z w act pieces buffers threads e k s group <&3; do
 	[ "$z$w" != mics6 ] || w=4
-	one_in 4 || continue
+	one_in 7 || continue
 	case="optimizer $o, gradient $g, param $q, $z, $w ranks, $act, pieces $pieces, buffers $buffers, $threads threads"
 	is "I1 $p, master $m: $case, $e divide experts, $k slices, $s share, trees of $group" \
 		"$(digest $p $m $o $g $q $z $w $act $pieces $buffers $threads "${common[@]}" "${few[@]}" $(of $e $k $s $group))" "${want[$p$k$group]}"
@@ -70,8 +70,8 @@ join_besides
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 export SHUFFLE
 for SHUFFLE in 1 2; do
-	one_in 2 && same "order $SHUFFLE" fp32 2 4 1 1 fp32 cpu none none stage$SHUFFLE 2 keep tiny auto 1
-	one_in 2 && same "order $SHUFFLE" bf16 4 1 1 2 fp32 none none none stage3 4 recompute auto auto 1
+	one_in 5 && same "order $SHUFFLE" fp32 2 4 1 1 fp32 cpu none none stage$SHUFFLE 2 keep tiny auto 1
+	one_in 5 && same "order $SHUFFLE" bf16 4 1 1 2 fp32 none none none stage3 4 recompute auto auto 1
 done
 ZEROTH=$zeroth
 
@@ -79,13 +79,13 @@ ZEROTH=$zeroth
 # kind NAME OPTION...: the same digest however many ranks divide experts; fp32, or $type
 kind() {
 	local p=${type-fp32} name=$1 one
-	one_in 3 || return 0
+	one_in 7 || return 0
 	shift
 	one=$(plainly "$p" "${few[@]}" "$@")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 	is "I1 $name: two divide experts" \
 		"$(digest "$p" fp32 none none none stage3 2 recompute tiny auto 2 "${common[@]}" "${few[@]}" "$@" -o zero.expert_ranks=2)" "$one"
-	one_in 2 && is "I1 $name: four divide experts" \
+	one_in 5 && is "I1 $name: four divide experts" \
 		"$(digest "$p" fp32 cpu none none stage2 4 keep auto auto 1 "${common[@]}" "${few[@]}" "$@" -o zero.expert_ranks=4)" "$one"
 }
 type=bf16 kind 'qwen3_moe, losses of routers' -o model.plugin=qwen3_moe -o model.kv_heads=2 -o model.router_z_loss_coef=0.2
@@ -127,7 +127,7 @@ there 'all four divide them, in nodes' fp32 4 1 1 cpu cpu cpu mics 4 keep auto a
 # kind_there NAME OPTION...: the same digest with experts on the host; fp32, or $type
 kind_there() {
 	local p=${type-fp32} name=$1 one
-	one_in 3 || return 0
+	one_in 7 || return 0
 	one=$(plainly "$p" "${few[@]}" "${@:2}")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 	is "I1 experts on the host: $name" \
@@ -164,10 +164,10 @@ like 'and the other one' "$(copied "${on_host[@]}" | tr -d ' \n')" '"experts_on_
 # Tokens of two rounds; the second one has few.
 long=("${few[@]}" -o model.layers=1 -o train.micro_batch_size=52 -o train.train_batch_size=104 -o train.steps=1 -o train.eval_every=0)
 for p in fp32 bf16; do
-	one_in 2 && is "I1 $p: a micro-batch of two rounds" \
+	one_in 5 && is "I1 $p: a micro-batch of two rounds" \
 		"$(digest $p fp32 none none none stage3 2 keep auto auto 1 "${common[@]}" "${long[@]}" -o zero.expert_ranks=2)" \
 		"$(plainly $p "${long[@]}")"
-	one_in 2 && is "I1 $p: and on the host" \
+	one_in 5 && is "I1 $p: and on the host" \
 		"$(digest $p fp32 cpu cpu cpu stage3 1 keep auto auto 1 "${common[@]}" "${long[@]}" "${on_host[@]}")" "$(plainly $p "${long[@]}")"
 done
 
@@ -185,13 +185,13 @@ is 'I1 zeroth eval: four ranks divide experts' "$(evaluated -n 4 -o zero.plugin=
 
 layouts=("1 $(of 1)" "2 $(of 2) -o zero.plugin=stage3" "4 $(of 2) -o zero.plugin=stage1" "4 $(of 4) -o zero.plugin=stage3")
 for first in "${layouts[@]}"; do
-	one_in 2 || continue
+	one_in 5 || continue
 	rm -rf "$run" "$scratch/begun"
 	go ${first%% *} 2 ${first#* } > /dev/null
 	ok "zeroth sample: a run of $first" "$ZEROTH" sample -n 4 -t 0 "$run"
 	mv "$run" "$scratch/begun" || exit 99
 	for second in "${layouts[@]}"; do
-		[ "$first" != "$second" ] && one_in 2 || continue
+		[ "$first" != "$second" ] && one_in 5 || continue
 		rm -rf "$run"
 		cp -r "$scratch/begun" "$run"
 		is "I1, I6: $first goes on as $second" "$(resume=yes go ${second%% *} 4 ${second#* })" "$whole"

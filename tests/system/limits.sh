@@ -75,16 +75,30 @@ is 'each command does without limits what it is for' "$(grep '^exit' <<< "$(prin
 is 'a training ends with its digest' "${plain[train]}" "$digest"$'\n''exit 0'
 is 'with 16 ranks as well' "${plain[train -n 16]}" "$digest"$'\n''exit 0'
 
+# some COMMAND...: every second one of them, the others at the next call, into the array `chosen`: each command is tried with some
+# of a kind of limits, and each limit with some commands.
+calls=0
+some() {
+	local i
+	chosen=()
+	for ((i = calls % 2; i < $#; i += 2)); do chosen+=("${@:i+1:1}"); done
+	calls=$((calls + 1))
+}
 inherited() { # NAME OPTION: of env
 	local command
-	for command in "${commands[@]}"; do
+	for command in "${chosen[@]}"; do
 		is "$1: $command" "$(ended "$command" env "$2")" "${plain[$command]}"
 	done
 }
+some "${commands[@]}"
 beside inherited 'SIGCHLD ignored' --ignore-signal=CHLD
+some "${commands[@]}"
 beside inherited 'SIGALRM and SIGUSR1 ignored' --ignore-signal=ALRM,USR1
+some "${commands[@]}"
 beside inherited 'signals that ask for an end ignored' --ignore-signal=INT,TERM,HUP,QUIT,PIPE,USR2
+some "${commands[@]}"
 beside inherited 'faults ignored' --ignore-signal=SEGV,BUS,FPE,ILL,ABRT
+some "${commands[@]}"
 beside inherited 'all signals blocked' --block-signal
 
 # A signal that was blocked asks for an end all the same; one that was ignored does not, as in other programs.
@@ -139,7 +153,7 @@ beside no_zombies
 closed() { # NUMBERS: standard files that are closed
 	local command words redirect= fd
 	for ((fd = 0; fd < ${#1}; fd++)); do redirect+=" ${1:fd:1}>&-"; done
-	for command in "${commands[@]}"; do
+	for command in "${chosen[@]}"; do
 		command_line "$command"
 		rm -rf run made* out err
 		eval "timeout -s KILL 180 \"\$ZEROTH\" \"\${words[@]}\" < /dev/null > out 2> err $redirect"
@@ -162,7 +176,10 @@ closed() { # NUMBERS: standard files that are closed
 	done
 }
 weights() { tail -c +9 "$1/model.safetensors" | sha256sum; }
-for numbers in 0 1 2 01 02 12 012; do beside closed $numbers; done
+for numbers in 0 1 2 01 02 12 012; do
+	some "${commands[@]}"
+	beside closed $numbers
+done
 
 # ---- pipes that nobody reads -----------------------------------------------------
 # unread NAME: opens the pipe NAME, fills it, and keeps it open without reading as file $unread.
@@ -261,11 +278,20 @@ limited() {
 stack='the stack is limited to [0-9]+ KiB, and 512 are needed: raise ulimit -s$'
 files='Too many open files|^hinders *a process may open [0-9]+ files|a process may open [0-9]+ files here, and [0-9]+ are needed: raise ulimit -n$'
 memory='[Oo]ut of memory|gives the test no |Cannot allocate memory|too little memory|does not fit|no memory'
-for limit in 64 128; do beside limited "ulimit -s $limit" "$stack" -s $limit -- "${commands[@]}"; done
+for limit in 64 128; do
+	some "${commands[@]}"
+	beside limited "ulimit -s $limit" "$stack" -s $limit -- "${chosen[@]}"
+done
 beside limited 'ulimit -s 600' "$stack" -s 600 -- "${commands[@]}"
-for limit in 6 8 12 20 30; do beside limited "ulimit -n $limit" "$files" -n $limit -- "${checked[@]}"; done
+for limit in 6 8 12 20 30; do
+	some "${checked[@]}"
+	beside limited "ulimit -n $limit" "$files" -n $limit -- "${chosen[@]}"
+done
 beside limited 'ulimit -l 0' none -l 0 -- "${commands[@]}"
-for limit in 20000 40000 60000 120000; do beside limited "ulimit -v $limit" "$memory" -v $limit -- "${checked[@]}"; done
+for limit in 20000 40000 60000 120000; do
+	some "${checked[@]}"
+	beside limited "ulimit -v $limit" "$memory" -v $limit -- "${chosen[@]}"
+done
 
 # What the plugin's training lacks is not laid to the plugin, though the same training without it had enough.
 starved() {
@@ -278,7 +304,10 @@ starved() {
 beside starved ENOMEM 'Cannot allocate memory'
 beside starved ENOSPC 'No space left on device'
 size='File too large|raise it \(ulimit -f unlimited\)$|^hinders *files are limited to'
-for limit in 1 16 1048576; do beside limited "ulimit -f $limit" "$size" -f $limit -- "${commands[@]}"; done
+for limit in 1 16 1048576; do
+	some "${commands[@]}"
+	beside limited "ulimit -f $limit" "$size" -f $limit -- "${chosen[@]}"
+done
 lowered() {
 	rm -rf run held.* go
 	HOLD=step3 HOLD_DIR=$PWD "$ZEROTH" train -n 2 "$ini" -o data.plugin="$scratch/hold.so" -o train.steps=6 -o run.dir=run > /dev/null 2> err &
@@ -299,9 +328,12 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=65533 --clear-groups sh -c '[ -r "$0" ]
 	nobody() { # LIMIT: of processes, each by a user of its own
 		local cause='Resource temporarily unavailable' under=(setpriv --reuid=$((65000 + $1)) --clear-groups)
 		chmod 777 .
-		limited "ulimit -u $1" "$cause" -u "$1" -- "${trainings[@]}" "${others[@]/checkpoint prune*/plugin list}"
+		limited "ulimit -u $1" "$cause" -u "$1" -- "${chosen[@]}"
 	}
-	for limit in 1 2 4 8; do beside nobody $limit; done
+	for limit in 1 2 4 8; do
+		some "${trainings[@]}" "${others[@]/checkpoint prune*/plugin list}"
+		beside nobody $limit
+	done
 else
 	skip 'ulimit -u' 'another user cannot be set'
 fi

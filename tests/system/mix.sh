@@ -56,7 +56,7 @@ gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
 	exit
 }
 docs=(-o data.plugin=mix -o data.weights='s:2 d' -o data.s.plugin=text -o data.s.path=small
-	-o data.d.plugin=tokens -o data.d.path=words -o model.vocabulary=60000)
+	-o data.d.plugin=tokens -o data.d.path=words -o model.vocabulary=600)
 train() { trained gpt2.ini "${docs[@]}" "$@"; }
 want=$(train -o train.steps=5)
 like 'documents beside text: it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
@@ -77,7 +77,7 @@ is 'token 0 is a target' "$(grep -ac '^--- .*[^0-9]0 targets$' shown)" 0
 split -b 60 -a 3 small piece.
 "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o pieces piece.* > log 2>&1
 one=(-o data.plugin=tokens -o data.path=pieces -o data.packing=none
-	-o model.vocabulary=60000 -o train.steps=5)
+	-o model.vocabulary=600 -o train.steps=5)
 is 'I1 of one set: documents that leave room' \
 	"$(trained gpt2.ini "${one[@]//data./data.d.}" -o data.plugin=mix -o data.weights=d)" \
 	"$(trained gpt2.ini "${one[@]}")"

@@ -26,15 +26,15 @@ beside fails 'I5: a pair that exchanges other counts than it expects' counts \
 	'rank 1: good: ranks differ in what they exchange: rank 0 sends 5 u8 to rank 2, which expects 6, in exchange over the world \(step 1, op 3\)'
 aborts() { is "$1" "$(ranks_of 3 3 stop | grep -c 'good: rank 1 stopped: no disk$')" 3; }
 beside aborts "I5: an abort ends all ranks with its reason"
-beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
-beside good "the same with 3 ranks on one node" 3 3
-beside good "the same with 6 ranks on nodes of three" 6 3
+one_in 3 && beside good "every kind over nodes and the world; 64 tickets; boot's values" 4 2
+one_in 3 && beside good "the same with 3 ranks on one node" 3 3
+one_in 3 && beside good "the same with 6 ranks on nodes of three" 6 3
 
 # ---- operations on memory of GPUs ------------------------------------------------
 on_device() { ZR_DOUBLE_MEMORY=device good "$@"; }
-beside on_device "every kind over nodes and the world, on GPUs; 64 tickets" 4 2 device
-beside on_device "the same with 3 ranks on one node" 3 3 device
-beside on_device "the same with sums by NCCL, as near as sums of 4 can be" 4 2 device nccl
+one_in 3 && beside on_device "every kind over nodes and the world, on GPUs; 64 tickets" 4 2 device
+one_in 3 && beside on_device "the same with 3 ranks on one node" 3 3 device
+one_in 3 && beside on_device "the same with sums by NCCL, as near as sums of 4 can be" 4 2 device nccl
 before() {
 	like "I5: operations on GPUs that differed are found on the host" "$(ZR_DOUBLE_MEMORY=device ranks_of 3 3 before)" \
 		"rank [0-2]: good: ranks ([02] and 1|1 and 0) posted other operations on memory of GPUs before $op7: do all run the same program\\?"
@@ -60,26 +60,26 @@ same() { # NAME DIGEST RANKS PER_NODE OPTION...
 }
 mixture=(-o model.plugin=mixtral -o model.experts=4 -o model.experts_per_token=2 -o model.ffn_width=24)
 "$ZEROTH" train tiny.ini -o run.dir=mixed -o train.eval_every=0 "${mixture[@]}" > mixed.out 2>&1
-beside same 'ranks divide experts' "$(digest_of mixed.out)" 4 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 "${mixture[@]}" \
+one_in 3 && beside same 'ranks divide experts' "$(digest_of mixed.out)" 4 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 "${mixture[@]}" \
 	-o zero.expert_ranks=2
 for stage in stage0 stage1 stage2 stage3; do
-	beside same "I1: 2 ranks, $stage" "$one" 2 2 -o zero.plugin=$stage
+	one_in 3 && beside same "I1: 2 ranks, $stage" "$one" 2 2 -o zero.plugin=$stage
 done
-beside same "I1: 3 ranks, stage3" "$one" 3 3 -o zero.plugin=stage3
-beside same "I1: 4 ranks on 2 nodes, hpz" "$one" 4 2 -o zero.plugin=hpz
-beside same "I1: 4 ranks on 2 nodes, mics" "$one" 4 2 -o zero.plugin=mics
-beside same "I1: beside a comm of host memory" "$one" 2 2 -o zero.plugin=stage2 -o comm.host.plugin=tcp
+one_in 3 && beside same "I1: 3 ranks, stage3" "$one" 3 3 -o zero.plugin=stage3
+one_in 3 && beside same "I1: 4 ranks on 2 nodes, hpz" "$one" 4 2 -o zero.plugin=hpz
+one_in 3 && beside same "I1: 4 ranks on 2 nodes, mics" "$one" 4 2 -o zero.plugin=mics
+one_in 3 && beside same "I1: beside a comm of host memory" "$one" 2 2 -o zero.plugin=stage2 -o comm.host.plugin=tcp
 local=(-o train.reduction=local)
 "$ZEROTH" train tiny.ini -n 2 -o run.dir=local "${local[@]}" -o train.eval_every=0 > local.out 2>&1
-beside same "I1: comm/nccl adds for 2 ranks" "$(digest_of local.out)" 2 2 "${local[@]}"
+one_in 3 && beside same "I1: comm/nccl adds for 2 ranks" "$(digest_of local.out)" 2 2 "${local[@]}"
 trees=(-o train.sum_group=2)
 "$ZEROTH" train tiny.ini -o run.dir=trees "${trees[@]}" -o train.eval_every=0 > trees.out 2>&1
-beside same "I1: 4 ranks on 2 nodes, sums of a node in one message" "$(digest_of trees.out)" 4 2 -o zero.plugin=stage2 "${trees[@]}"
+one_in 3 && beside same "I1: 4 ranks on 2 nodes, sums of a node in one message" "$(digest_of trees.out)" 4 2 -o zero.plugin=stage2 "${trees[@]}"
 export ZR_DOUBLE_REGISTERED=yes # the double ends a process that moves what it has not registered
 for stage in stage0 stage2 stage3; do
-	beside same "what 2 ranks of $stage move is registered with NCCL until it is freed" "$one" 2 2 -o zero.plugin=$stage
+	one_in 3 && beside same "what 2 ranks of $stage move is registered with NCCL until it is freed" "$one" 2 2 -o zero.plugin=$stage
 done
-beside same "so is what 4 ranks on 2 nodes move in the node and between nodes, with sums of a node" "$(digest_of trees.out)" 4 2 \
+one_in 3 && beside same "so is what 4 ranks on 2 nodes move in the node and between nodes, with sums of a node" "$(digest_of trees.out)" 4 2 \
 	-o zero.plugin=hpz "${trees[@]}"
 unset ZR_DOUBLE_REGISTERED
 refused() {

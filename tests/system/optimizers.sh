@@ -43,16 +43,16 @@ for optimizer in lamb muon heads; do
 		set -- -o precision.plugin=$precision
 		one=$(digest $optimizer 1 "$@")
 		like "$optimizer, $precision: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-		one_in 2 && is "I1 $optimizer, $precision: whole on 2 ranks" "$(digest $optimizer 2 "$@" -o zero.plugin=stage0)" "$one"
-		one_in 2 && is "I1 $optimizer, $precision: stage 1 on 3 ranks, in pieces" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 "${pieces[@]}")" "$one"
-		one_in 2 && is "I1 $optimizer, $precision: stage 3 on 2 ranks, 2 threads" "$(digest $optimizer 2 "$@" "${split[@]}" -o device.threads=2)" "$one"
-		one_in 2 && is "I1 $optimizer, $precision: everything on disk, in pieces" "$(digest $optimizer 1 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
-		one_in 2 && is "I1 $optimizer, $precision: on a separate device, 3 ranks" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 \
+		one_in 5 && is "I1 $optimizer, $precision: whole on 2 ranks" "$(digest $optimizer 2 "$@" -o zero.plugin=stage0)" "$one"
+		one_in 5 && is "I1 $optimizer, $precision: stage 1 on 3 ranks, in pieces" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 "${pieces[@]}")" "$one"
+		one_in 5 && is "I1 $optimizer, $precision: stage 3 on 2 ranks, 2 threads" "$(digest $optimizer 2 "$@" "${split[@]}" -o device.threads=2)" "$one"
+		one_in 5 && is "I1 $optimizer, $precision: everything on disk, in pieces" "$(digest $optimizer 1 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+		one_in 5 && is "I1 $optimizer, $precision: on a separate device, 3 ranks" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 \
 			-o device.memory=32M -o device.plugin="$cards")" "$one"
-		one_in 2 && is "I1 $optimizer, $precision: on disk, 3 ranks" "$(digest $optimizer 3 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+		one_in 5 && is "I1 $optimizer, $precision: on disk, 3 ranks" "$(digest $optimizer 3 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
 	done
-	one_in 2 && is "I1 $optimizer, bf16: the master in two halves" "$(digest $optimizer 2 "$@" "${split[@]}" -o precision.master=split)" "$one"
-	one_in 2 && is "I1 $optimizer, bf16: the master in two halves, beside a separate device" "$(digest $optimizer 2 "$@" "${split[@]}" \
+	one_in 5 && is "I1 $optimizer, bf16: the master in two halves" "$(digest $optimizer 2 "$@" "${split[@]}" -o precision.master=split)" "$one"
+	one_in 5 && is "I1 $optimizer, bf16: the master in two halves, beside a separate device" "$(digest $optimizer 2 "$@" "${split[@]}" \
 		-o precision.master=split -o device.memory=32M -o device.plugin="$cards" -o offload.optimizer.plugin=cpu)" "$one"
 done
 # Products of the device have other bits than those of the host: whole matrices are computed by the device, wherever state lies.
@@ -61,10 +61,10 @@ for precision in fp32 bf16; do
 	set -- "${apart[@]}" -o precision.plugin=$precision
 	one=$(digest muon 1 "$@")
 	like "muon, $precision: trains on a device of other products" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-	one_in 2 && is "I1 muon, $precision: state on the host" "$(digest muon 1 "$@" -o offload.optimizer.plugin=cpu)" "$one"
-	one_in 2 && is "I1 muon, $precision: state on the host, split over 3 ranks, late copies" "$(digest muon 3 "$@" "${split[@]}" \
+	one_in 5 && is "I1 muon, $precision: state on the host" "$(digest muon 1 "$@" -o offload.optimizer.plugin=cpu)" "$one"
+	one_in 5 && is "I1 muon, $precision: state on the host, split over 3 ranks, late copies" "$(digest muon 3 "$@" "${split[@]}" \
 		-o offload.optimizer.plugin=cpu -o device.late_copies=yes)" "$one"
-	one_in 2 && is "I1 muon, $precision: state on disk, 2 ranks, in pieces" "$(digest muon 2 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+	one_in 5 && is "I1 muon, $precision: state on disk, 2 ranks, in pieces" "$(digest muon 2 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
 done
 one=$(digest muon 1)
 is 'I1 muon: three ranks on three nodes' "$(digest muon 3 "${split[@]}" -o boot.ranks_per_node=1)" "$one"

@@ -122,7 +122,7 @@ for id in ademamix lion signum; do
 	ok "$id builds with the installed headers alone" build "$id.c" "$id.so"
 	is "$id needs no fused multiply-add" "$(objdump -d "$id.so" | grep -c vfmadd)" 0
 	for type in fp32 8bit; do
-		one_in 3 || continue
+		one_in 7 || continue
 		states=(-o optimizer.states="$type")
 		want=$(run "$id" 1 "${states[@]}" -o zero.plugin=stage0)
 		like "$id trains with states in $type" "$want" '^digest: '

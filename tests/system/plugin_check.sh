@@ -98,7 +98,7 @@ fault UNSET schedule 'value\(\): .*set \*lr'
 # ---- the function of one element ----
 # element SED TEST TEXT: tests/examples/signum.c with a fault
 element() {
-	one_in 3 || return
+	one_in 7 || return
 	sed "s/\"signum\"/\"broken\"/; $1" "$ZR_SRCDIR/tests/examples/signum.c" > spoilt.c
 	compile spoilt.c -O2
 	fails_by_name "an update: $1" "$2" "$3" 1 30
@@ -194,7 +194,7 @@ is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer 
 # ---- our own ----
 unset BROKEN
 for name in adafactor ademamix lion signsgd signum; do
-	one_in 3 || continue
+	one_in 7 || continue
 	"${cc[@]}" -std=gnu11 -O2 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o $name.so "$ZR_SRCDIR/tests/examples/$name.c" -lm
 	said=$("$ZEROTH" plugin check ./$name.so)
 	is "the example $name passes" "$? $(grep -A 1 '^not ok' <<< "$said")" '0 '
@@ -210,7 +210,7 @@ own() { # trainings with one of a role: other tests have the others
 for so in "${ZR_TEST_PLUGINS:-plugins}"/*/*.so; do
 	name=${so%.so} name=${name#"${ZR_TEST_PLUGINS:-plugins}/"}
 	case $name in
-	model/* | scheduler/* | optimizer/*) one_in 3 || continue ;;& # most are one decoder, or one function
+	model/* | scheduler/* | optimizer/*) one_in 7 || continue ;;& # most are one decoder, or one function
 	model/*moe | model/mixtral) own "$name" "${mixture[@]}" ;;
 	model/*) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 ;;
 	data/tokens) own "$name" -o path="$scratch/text" -o format=uint16 ;;

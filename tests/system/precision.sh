@@ -42,7 +42,7 @@ like "the line of progress has the scale" "$(cat one.out)" '^step 12/12 .* \|g\|
 
 for stage in stage0 stage1 stage2 stage3; do
 	for ranks in 1 2 4; do
-		one_in 3 || continue
+		one_in 7 || continue
 		train many "${fp16[@]}" zero.plugin=$stage
 		is "I1 fp16 with overflows: $stage, $ranks ranks" "$(digest many) $(column many loss_scale %d)" \
 			"$(digest one) $(column one loss_scale %d)"
@@ -54,7 +54,7 @@ ranks=1
 for _ in $(seq 400); do printf 'the forty letters of a line that repeats'; done > same
 same=(precision.plugin=fp16 precision.hysteresis=1 data.path=same data.order=sequential model.dropout=0 train.eval_every=0)
 for optimizer in adamw lamb cpu_adam sgd; do
-	one_in 2 || continue
+	one_in 5 || continue
 	same[6]=optimizer.plugin=$optimizer
 	train skips "${same[@]}" precision.initial_scale_power=24 train.steps=12
 	like "$optimizer: five of twelve steps are skipped" "$(cat skips/summary.json)" '"skipped": 5,'
@@ -67,7 +67,7 @@ wire=(precision.plugin=fp16 precision.initial_scale_power=18 precision.hysteresi
 train one "${wire[@]}"
 is "fp16 on the wire overflows before activations do, also alone" "$(column one loss_scale %d)" "262144 131072 65536 "
 for run in "stage0 2 2" "stage1 4 4" "stage2 2 1" "stage3 4 2"; do
-	one_in 2 || continue
+	one_in 5 || continue
 	read -r stage ranks nodes <<< "$run"
 	train many "${wire[@]}" zero.plugin=$stage boot.ranks_per_node=$nodes
 	is "I1 fp16 on the wire: $stage, $ranks ranks, $nodes in a node" "$(digest many) $(column many loss_scale %d)" \

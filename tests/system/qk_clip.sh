@@ -35,7 +35,7 @@ like 'bf16: so do weights without masters' "$(plainly bf16 none "${clip[@]}")" '
 turn=0
 while read -r p m o g q z w rest <&3; do
 	turn=$((turn + 1))
-	[ $((turn % 3)) = 1 ] || continue
+	[ $((turn % 3)) = 1 ] && one_in 3 || continue
 	is "I1 $p, master $m: optimizer $o, gradient $g, param $q, $z, $w ranks, $rest" \
 		"$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest "${clip[@]}")" "${want[$p]}"
 done 3< <(product | pairwise)
@@ -71,6 +71,7 @@ one=$(plainly fp32 fp32 "${clip[@]}" "${muon[@]}")
 like 'Muon: all heads are clipped at first, fewer later' "$(clipped)" '^9 [0-8] [0-8]$'
 ok 'Muon: weights are others' test "$one" != "$(plainly fp32 fp32 "${muon[@]}")"
 while read -r o z w rest; do
+	one_in 2 || continue
 	is "I1 Muon: optimizer $o, $z, $w ranks, $rest" "$(digest fp32 fp32 $o none none $z $w $rest "${clip[@]}" "${muon[@]}")" "$one"
 done <<- 'CASES'
 	none stage1 2 keep auto auto 1
@@ -88,6 +89,7 @@ is 'I1 LAMB' "$(digest fp32 fp32 cpu none none stage2 3 keep tiny auto 1 "${clip
 # ---- other models: shared key heads, joint maps, windows, soft caps, experts ----
 model() { # model NAME OPTION...
 	local common=(-o model.plugin="$1" -o model.heads=4 "${clip[@]}" -o train.qk_clip_threshold=0.01 "${@:2}") one
+	one_in 3 || return 0
 	one=$(plainly fp32 fp32 "${common[@]}")
 	like "$1 ${*:2}: it trains" "$one" '^digest: '
 	like "$1 ${*:2}: heads are clipped" "$(clipped)" '^[1-9]'
@@ -126,6 +128,7 @@ is 'and clips no head' "$(clipped)" 0
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 export SHUFFLE
 for SHUFFLE in 1 2 3 4; do
+	one_in 4 || continue
 	is "I1 order $SHUFFLE" "$(digest fp32 fp32 cpu none none stage$((SHUFFLE % 3 + 1)) $SHUFFLE keep tiny auto 1 "${clip[@]}" \
 		-o train.train_batch_size=12 -o train.steps=2)" \
 		"$(ZEROTH=$zeroth plainly fp32 fp32 "${clip[@]}" -o train.train_batch_size=12 -o train.steps=2)"

@@ -42,7 +42,7 @@ cases() {
 export WORLDS='1 2 4'
 while read -r p m o g q z w act pieces buffers threads k s group <&3; do
 	[ "$z$w" != mics6 ] || w=4
-	one_in 4 || continue
+	one_in 13 || continue
 	case="optimizer $o, gradient $g, param $q, $z, $w ranks, $act, pieces $pieces, buffers $buffers, $threads threads"
 	is "I1 $p, master $m: $case, $k slices, $s share, trees of $group" \
 		"$(digest $p $m $o $g $q $z $w $act $pieces $buffers $threads "${common[@]}" $(of $k $s $group))" "${want[$p$k$group]}"
@@ -80,24 +80,29 @@ join_besides
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 export SHUFFLE
 for SHUFFLE in 1 2 3; do
-	one_in 3 && same "order $SHUFFLE" fp32 8 2 1 fp32 cpu none none stage$SHUFFLE 2 keep tiny auto 1
-	one_in 3 && same "order $SHUFFLE" bf16 4 4 2 fp32 none none none stage$((4 - SHUFFLE)) 4 recompute auto auto 1
+	one_in 7 && same "order $SHUFFLE" fp32 8 2 1 fp32 cpu none none stage$SHUFFLE 2 keep tiny auto 1
+	one_in 7 && same "order $SHUFFLE" bf16 4 4 2 fp32 none none none stage$((4 - SHUFFLE)) 4 recompute auto auto 1
 done
 ZEROTH=$zeroth
 
 # ---- kinds of models and trainings ----
-# kind NAME OPTION...: the same digest however many ranks share a sequence; fp32, or $type
+# kind NAME OPTION...: the same digest however many ranks share a sequence; fp32, or $type. Two share it in each kind; the other
+# ways to share are taken in turns.
+kinds=0
 kind() {
 	local p=${type-fp32} name=$1 one
-	one_in 3 || return 0
+	one_in 7 || return 0
 	shift
 	one=$(plainly "$p" 4 "$@")
 	like "$name: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 	is "I1 $name: two share" "$(digest "$p" fp32 none none none stage3 2 recompute tiny auto 2 "${common[@]}" $(of 4 2) "$@")" "$one"
-	one_in 3 && is "I1 $name: four share" "$(digest "$p" fp32 cpu none none stage2 4 keep auto auto 1 "${common[@]}" $(of 4 4) "$@")" "$one"
-	one_in 3 && is "I1 $name: two share, by keys" "$(digest "$p" fp32 none none none stage2 2 keep auto auto 1 "${common[@]}" $(of 4 2) \
-		-o train.sequence=keys "$@")" "$one"
-	one_in 4 && is "I1 $name: two share, four ranks" "$(digest "$p" fp32 none none none stage1 4 offload auto auto 1 "${common[@]}" $(of 4 2) "$@")" "$one"
+	case $((kinds++ % 3)) in
+	0) is "I1 $name: four share" "$(digest "$p" fp32 cpu none none stage2 4 keep auto auto 1 "${common[@]}" $(of 4 4) "$@")" "$one" ;;
+	1) is "I1 $name: two share, by keys" "$(digest "$p" fp32 none none none stage2 2 keep auto auto 1 "${common[@]}" $(of 4 2) \
+		-o train.sequence=keys "$@")" "$one" ;;
+	2) is "I1 $name: two share, four ranks" "$(digest "$p" fp32 none none none stage1 4 offload auto auto 1 "${common[@]}" $(of 4 2) "$@")" \
+		"$one" ;;
+	esac
 }
 kind 'own head' -o model.tied=no
 kind 'clipping' -o train.gradient_clipping=0.1
@@ -167,8 +172,8 @@ documents() { # documents NAME: of the environment
 		like "$name, $p: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 		is "I1 $name, $p: two share" "$(shared $p 2 stage3 2 recompute auto auto 1)" "$one"
 		is "I1 $name, $p: four share" "$(shared $p 4 stage2 4 keep tiny auto 2)" "$one"
-		one_in 3 && is "I1 $name, $p: two share, four ranks" "$(shared $p 2 stage1 4 offload auto auto 1)" "$one"
-		one_in 3 && is "I1 $name, $p: eight share" "$(shared $p 8 stage2 8 keep auto auto 1)" "$one"
+		one_in 7 && is "I1 $name, $p: two share, four ranks" "$(shared $p 2 stage1 4 offload auto auto 1)" "$one"
+		one_in 7 && is "I1 $name, $p: eight share" "$(shared $p 8 stage2 8 keep auto auto 1)" "$one"
 	done
 }
 documents 'documents over slices'
@@ -209,7 +214,7 @@ for model in llama llama-tied qwen3; do
 	fi
 	for k in 4 8; do
 		for s in 1 2 4; do
-			one_in 3 && is "$model: loss and gradients of $k slices, $s share, are transformers'" "$(descent $model $k $s)" ''
+			one_in 7 && is "$model: loss and gradients of $k slices, $s share, are transformers'" "$(descent $model $k $s)" ''
 		done
 	done
 done
@@ -264,8 +269,8 @@ as_planned() { # as_planned RANKS OPTION...
 as_planned 1 $(of 8) "${llama[@]}"
 as_planned 2 $(of 8 2) -o model.plugin=mixtral "${moe[@]}" -o zero.plugin=stage2
 as_planned 2 $(of 8 2) "${llama[@]}" -o model.kv_heads=2 -o precision.plugin=bf16 -o zero.plugin=stage3
-one_in 3 && as_planned 4 $(of 8 4 2) -o model.dropout=0 -o zero.plugin=stage2 -o activation.plugin=recompute
-one_in 3 && as_planned 4 $(of 8 2 4) -o model.dropout=0 -o precision.plugin=fp16 -o offload.optimizer.plugin=cpu -o device.memory=32M \
+one_in 7 && as_planned 4 $(of 8 4 2) -o model.dropout=0 -o zero.plugin=stage2 -o activation.plugin=recompute
+one_in 7 && as_planned 4 $(of 8 2 4) -o model.dropout=0 -o precision.plugin=fp16 -o offload.optimizer.plugin=cpu -o device.memory=32M \
 	-o device.plugin="$cards" -o device.separate=on
 
 # Two regions are workspace for people: a number in JSON is that of both.

@@ -21,12 +21,12 @@ INI
 for conf in wide narrow; do
 	one=$(digest $conf 1)
 	like "$conf: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-	one_in 2 && is "I1 $conf: stage 1 on 3 ranks, in pieces" "$(digest $conf 3 -o zero.plugin=stage1 "${pieces[@]}")" "$one"
-	one_in 2 && is "I1 $conf: stage 3 on 2 ranks, 2 threads" "$(digest $conf 2 "${split[@]}" -o device.threads=2)" "$one"
-	one_in 2 && is "I1 $conf: the state on disk" "$(digest $conf 1 -o zero.plugin=stage1 "${state[@]}" "${pieces[@]}")" "$one"
-	one_in 2 && is "I1 $conf: everything on disk, 3 ranks" "$(digest $conf 3 "${split[@]}" "${all[@]}" "${pieces[@]}")" "$one"
-	one_in 2 && is "I1 $conf: on a separate device, 2 ranks" "$(digest $conf 2 -o zero.plugin=stage1 "${apart[@]}")" "$one"
-	one_in 2 && is "I1 $conf: the state beside a separate device" "$(digest $conf 2 "${split[@]}" "${apart[@]}" -o offload.optimizer.plugin=cpu)" "$one"
+	one_in 5 && is "I1 $conf: stage 1 on 3 ranks, in pieces" "$(digest $conf 3 -o zero.plugin=stage1 "${pieces[@]}")" "$one"
+	one_in 5 && is "I1 $conf: stage 3 on 2 ranks, 2 threads" "$(digest $conf 2 "${split[@]}" -o device.threads=2)" "$one"
+	one_in 5 && is "I1 $conf: the state on disk" "$(digest $conf 1 -o zero.plugin=stage1 "${state[@]}" "${pieces[@]}")" "$one"
+	one_in 5 && is "I1 $conf: everything on disk, 3 ranks" "$(digest $conf 3 "${split[@]}" "${all[@]}" "${pieces[@]}")" "$one"
+	one_in 5 && is "I1 $conf: on a separate device, 2 ranks" "$(digest $conf 2 -o zero.plugin=stage1 "${apart[@]}")" "$one"
+	one_in 5 && is "I1 $conf: the state beside a separate device" "$(digest $conf 2 "${split[@]}" "${apart[@]}" -o offload.optimizer.plugin=cpu)" "$one"
 	ok "$conf: other bits than with a master of 32" test "$(digest $conf 1 -o precision.master=split)" != "$one"
 done
 
@@ -46,22 +46,22 @@ resume() { # resume RANKS OPTION...: from step 3 of `from`
 }
 train from narrow 1 "${half[@]}"
 whole=$(tail -n 1 from.out)
-one_in 2 && is 'I6 going on has the bits of the whole' "$(resume 1)" "$whole"
-one_in 2 && is 'I6 on 2 ranks, stage 3' "$(resume 2 "${split[@]}")" "$whole"
-one_in 2 && is 'I6 on 3 ranks, from disk' "$(resume 3 "${split[@]}" "${all[@]}" "${pieces[@]}")" "$whole"
+one_in 5 && is 'I6 going on has the bits of the whole' "$(resume 1)" "$whole"
+one_in 5 && is 'I6 on 2 ranks, stage 3' "$(resume 2 "${split[@]}")" "$whole"
+one_in 5 && is 'I6 on 3 ranks, from disk' "$(resume 3 "${split[@]}" "${all[@]}" "${pieces[@]}")" "$whole"
 is 'nothing is warned of there' "$(grep -c 'from here on' run.err)" 0
 one=$(resume 1 -o precision.master=fp32)
 like 'I7: to fp32 is said' "$(cat run.err)" 'masters had 24 bits, have 32: from here on'
-one_in 2 && is 'I6 to fp32 and to a split master of 32 bits are one' "$(resume 2 "${split[@]}" -o precision.master=split)" "$one"
+one_in 5 && is 'I6 to fp32 and to a split master of 32 bits are one' "$(resume 2 "${split[@]}" -o precision.master=split)" "$one"
 rm -rf from
 train from narrow 2 "${half[@]}" -o precision.master=fp32 -o zero.plugin=stage1
 one=$(resume 1)
 like 'I7: from fp32 is said' "$(cat run.err)" 'masters had 32 bits, have 24: from here on'
-one_in 2 && is 'I1 from fp32 on 3 ranks, in pieces' "$(resume 3 "${split[@]}" "${pieces[@]}")" "$one"
-one_in 2 && is 'I1 from fp32 on a separate device' "$(resume 1 "${apart[@]}" -o zero.plugin=stage1)" "$one"
+one_in 5 && is 'I1 from fp32 on 3 ranks, in pieces' "$(resume 3 "${split[@]}" "${pieces[@]}")" "$one"
+one_in 5 && is 'I1 from fp32 on a separate device' "$(resume 1 "${apart[@]}" -o zero.plugin=stage1)" "$one"
 rm -rf from
 train from narrow 2 "${half[@]}" -o precision.master=split -o zero.plugin=stage1
-one_in 2 && is 'I1 from a split master of 32 bits' "$(resume 1)" "$one"
+one_in 5 && is 'I1 from a split master of 32 bits' "$(resume 1)" "$one"
 
 # ---- where it means nothing ----
 for precision in fp32 fp16; do

@@ -26,7 +26,7 @@ is 'fp32: two trees of four are one of eight' "${want[fp324]}" "${want[fp328]}"
 turn=0
 while read -r p m o g q z w rest <&3; do
 	turn=$((turn + 1))
-	[ $((turn % 3)) = 1 ] || continue
+	[ $((turn % 3)) = 1 ] && one_in 3 || continue
 	[ "$z$w" != mics6 ] || w=4
 	size=$((2 << turn / 3 % 3))
 	is "I1 $p, trees of $size: optimizer $o, gradient $g, param $q, $z, $w ranks" \
@@ -48,6 +48,7 @@ done
 # ---- nodes: what their ranks have is added there, and the sums go to the owners ----
 for g in 2 4 8; do
 	for n in 2 4; do
+		one_in 3 || continue
 		is "I1: trees of $g over nodes of $n" "$(digest bf16 fp32 none none none stage2 8 keep auto auto 1 "${eight[@]}" $(of $g) \
 			-o boot.ranks_per_node=$n)" "${want[bf16$g]}"
 	done

@@ -44,6 +44,7 @@ on_host='fp32 fp32 cpu none none stage1 1 keep auto auto 1'
 
 added() { # added NAME ARGUMENTS OF digest...: the bits of one memory, whatever adds up micro-batches
 	local name=$1 want=$plain
+	one_in 3 || return 0
 	shift
 	case $1 in bf16) want=$bf16 ;; fp16) want=$fp16 ;; esac
 	is "I1 $name: on the device" "$(digest "$@" "${here[@]}" -o device.separate=yes)" "$want"
