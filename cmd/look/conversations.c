@@ -101,6 +101,30 @@ static int look_at(struct looking *l, struct zr_instance *it, struct zr_error *e
 	return count_all(l, it, err);
 }
 
+static int measure_nothing(void *arg, int64_t tokens, int64_t targets)
+{
+	(void)arg, (void)tokens, (void)targets;
+	return 0;
+}
+
+int zr_look_through(struct zr_setup *setup, int32_t split, int64_t n,
+		    int (*seen)(void *arg, const struct zr_seen *seen), void *arg,
+		    struct zr_error *err)
+{
+	const struct zr_look look = { .size = sizeof look,
+				      .split = split,
+				      .n = n,
+				      .seen = seen,
+				      .length = measure_nothing,
+				      .arg = arg };
+	int rc = 0;
+
+	for (int i = 0; !rc && i <= setup->facts.process.sources; i++)
+		if (shows(instance(setup, i)))
+			rc = ZR_ASK(instance(setup, i), data, look, err, &look);
+	return rc;
+}
+
 static int look_at_all(struct looking *l, struct zr_error *err)
 {
 	struct zr_setup *s = l->r->setup;

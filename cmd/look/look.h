@@ -26,6 +26,11 @@ struct zr_look_request {
 };
 /* Whether a data plugin of the run shows its documents. */
 int zr_look_can(const struct zr_setup *setup);
+/* Documents [0, n) of a split, and records that are none, go to `seen`, see zeroth/look.h: of each
+ * data plugin of the run that shows its own. */
+int zr_look_through(struct zr_setup *setup, int32_t split, int64_t n,
+		    int (*seen)(void *arg, const struct zr_seen *seen), void *arg,
+		    struct zr_error *err);
 int zr_look_show(const struct zr_look_request *r, struct zr_error *err);
 
 /* ---- segments.c: tokens in a row that are alike ---- */
@@ -103,6 +108,8 @@ struct zr_look_count {
 };
 void zr_look_page_begin(struct zr_look_out *o, const char *name, const char *describe);
 int zr_look_page_add(struct zr_look_out *o, const struct zr_seen *seen);
+/* The messages of a document alone. */
+int zr_look_page_messages(struct zr_look_out *o, const struct zr_seen *seen);
 void zr_look_page_lengths(struct zr_look_out *o, struct zr_lengths *l,
 			  const struct zr_look_count *count, int counts);
 void zr_look_page_end(struct zr_look_out *o);

@@ -153,17 +153,24 @@ static void put_head(struct zr_look_out *o, const struct zr_seen *s)
 			(long long)s->unknown);
 }
 
-int zr_look_page_add(struct zr_look_out *o, const struct zr_seen *seen)
+int zr_look_page_messages(struct zr_look_out *o, const struct zr_seen *seen)
 {
 	struct paging p = { o, seen };
 	const struct zr_segment_sink sink = { page_segment, page_note, &p };
-	int rc = 0;
 
 	o->open = 0;
+	int rc = zr_look_segments(seen, &sink);
+	close_message(o);
+	return rc;
+}
+
+int zr_look_page_add(struct zr_look_out *o, const struct zr_seen *seen)
+{
+	int rc = 0;
+
 	put_head(o, seen);
 	if (!seen->why)
-		rc = zr_look_segments(seen, &sink);
-	close_message(o);
+		rc = zr_look_page_messages(o, seen);
 	fputs("</article>\n", o->f);
 	return rc;
 }

@@ -10,13 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/look/look.h"
+#include "cmd/report/html.h"
 #include "cmd/sample/forms.h"
 #include "cmd/sample/token_text.h"
 #include "core/setup.h"
 #include "train/rundir.h"
 #include "train/weights/declare.h"
 
-#define SEQUENCES 64 /* that are looked through at most */
+/* that are looked through at most */
+#define SEQUENCES 64
+#define DOCUMENTS 256
 
 struct asking {
 	struct zr_config *cfg;
@@ -203,25 +207,58 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int add_document(struct asking *a, struct zr_error *err)
+/* Keeps the document as a question whose answer is [from, to). html: a stream for it. */
+static struct zr_asked *keep(struct asking *a, int64_t from, int64_t to, size_t *bytes, FILE **html)
 {
-	int64_t from, to;
-	if (!find_answer(a, &from, &to))
-		return 0;
-
 	struct zr_asked *q = &a->out->at[a->out->n++];
-	const int64_t shown = least(to, from + ZR_ASKED_ANSWER);
+
 	*q = (struct zr_asked){ .n = from, .end = -1 };
 	for (int64_t i = from; i < to && q->end < 0; i++)
 		q->end = special(a, a->tokens[i]);
 	q->tokens = malloc((size_t)from * sizeof *q->tokens);
-	q->prompt = text_of(a, 0, from);
-	q->wanted = text_of(a, from, shown);
-	if (!q->tokens || !q->prompt || !q->wanted)
-		return zr_no_memory(err);
+	*html = q->tokens ? open_memstream(&q->html, bytes) : NULL;
+	if (!*html)
+		return NULL;
 
 	memcpy(q->tokens, a->tokens, (size_t)from * sizeof *q->tokens);
-	return 0;
+	return q;
+}
+
+/* ---- documents of which nobody knows the messages ---- */
+
+static int write_plain(struct asking *a, int64_t from, int64_t to, FILE *f)
+{
+	char *prompt = text_of(a, 0, from);
+	char *wanted = text_of(a, from, least(to, from + ZR_ASKED_ANSWER));
+	const int bad = !prompt || !wanted;
+
+	if (!bad) {
+		fputs("<div class=\"words\">", f);
+		zr_html_text(f, prompt);
+		fputs("<ins>", f);
+		zr_html_text(f, wanted);
+		fputs("</ins></div>\n", f);
+	}
+
+	free(prompt);
+	free(wanted);
+	return bad;
+}
+
+static int add_document(struct asking *a, struct zr_error *err)
+{
+	int64_t from, to;
+	size_t bytes;
+	FILE *html;
+
+	if (!find_answer(a, &from, &to))
+		return 0;
+	if (!keep(a, from, to, &bytes, &html))
+		return zr_no_memory(err);
+
+	int bad = write_plain(a, from, to, html);
+	bad |= fclose(html);
+	return bad ? zr_no_memory(err) : 0;
 }
 
 static int look_through(struct asking *a, int64_t sequences, struct zr_error *err)
@@ -240,6 +277,34 @@ static int look_through(struct asking *a, int64_t sequences, struct zr_error *er
 	return rc;
 }
 
+/* ---- those that the data shows with their messages ---- */
+
+/* A zr_look's `seen`. Questions that the model does not see as a whole are passed over. */
+static int take_seen(void *arg, const struct zr_seen *seen)
+{
+	struct asking *a = arg;
+	struct zr_look_out out = { .text = &a->text };
+	int64_t from, to;
+	size_t bytes;
+
+	if (seen->why || !seen->number || a->out->n == a->most || seen->n > a->b.length + 1)
+		return 0;
+
+	a->n = seen->n;
+	memcpy(a->tokens, seen->ids, (size_t)a->n * sizeof *a->tokens);
+	memcpy(a->learned, seen->learned, (size_t)a->n);
+	if (!find_answer(a, &from, &to))
+		return 0;
+	if (!keep(a, from, to, &bytes, &out.f))
+		return ZR_ENOMEM;
+
+	int rc = zr_look_page_messages(&out, seen);
+	if (fclose(out.f) && !rc)
+		rc = ZR_ENOMEM;
+	free(out.bytes.p);
+	return rc;
+}
+
 static int ask(struct asking *a, const char *run, struct zr_error *err)
 {
 	int rc = open_data(a, run, err);
@@ -253,6 +318,8 @@ static int ask(struct asking *a, const char *run, struct zr_error *err)
 	rc = make_batch(a, err);
 	if (rc)
 		return rc;
+	if (zr_look_can(a->setup))
+		return zr_look_through(a->setup, a->b.split, DOCUMENTS, take_seen, a, err);
 	return look_through(a, a->out->held_out ? info->val_sequences : info->train_sequences, err);
 }
 
@@ -275,8 +342,7 @@ void zr_asked_free(struct zr_asked_list *l)
 {
 	for (int i = 0; i < l->n; i++) {
 		free(l->at[i].tokens);
-		free(l->at[i].prompt);
-		free(l->at[i].wanted);
+		free(l->at[i].html);
 	}
 
 	free(l->at);

@@ -19,9 +19,8 @@
 struct zr_asked {
 	int32_t *tokens; /* [n] that come before the answer; owned */
 	int64_t n;
-	int32_t end;           /* the token that ends the answer of the data, if it is a special
-				 * one; -1 */
-	char *prompt, *wanted; /* these tokens and the answer of the data, as texts; owned */
+	int32_t end; /* the token that ends the answer of the data, if it is a special one; -1 */
+	char *html;  /* the conversation, with the answer of the data marked; owned */
 };
 
 struct zr_asked_list {

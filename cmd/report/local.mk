@@ -18,13 +18,13 @@ EXTRA_DIST += %D%/frame.css %D%/page.css %D%/page.js
 nodist_%C%_libreport_la_SOURCES = %D%/page_text.c
 CLEANFILES += %D%/page_text.c
 page_lines = sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/",/'
-%D%/page_text.c: %D%/frame.css %D%/page.css %D%/page.js
+%D%/page_text.c: %D%/frame.css %D%/page.css %D%/page.js cmd/look/page.css
 	@$(MKDIR_P) %D%
 	$(AM_V_GEN){ echo '#include "cmd/report/report.h"'; \
 		echo '#include "cmd/report/frame.h"'; \
 		echo 'const char *const zr_frame_css[] = {'; \
 		$(page_lines) $(srcdir)/%D%/frame.css; echo 'NULL };'; \
 		echo 'const char *const zr_page_css[] = {'; \
-		$(page_lines) $(srcdir)/%D%/page.css; echo 'NULL };'; \
+		$(page_lines) $(srcdir)/%D%/page.css $(srcdir)/cmd/look/page.css; echo 'NULL };'; \
 		echo 'const char *const zr_page_js[] = {'; \
 		$(page_lines) $(srcdir)/%D%/page.js; echo 'NULL };'; } >$@

@@ -35,11 +35,9 @@ static void write_talk(FILE *f, const struct zr_answers *a, int question)
 {
 	const struct zr_asked *q = &a->asked.at[question];
 
-	fputs("<div class=\"talk\"><pre class=\"asked\">", f);
-	zr_html_text(f, q->prompt);
-	fputs("<mark>", f);
-	zr_html_text(f, q->wanted);
-	fputs("</mark></pre><table class=\"text answers\"><tbody>\n", f);
+	fputs("<div class=\"answered\"><div class=\"asked\">", f);
+	fputs(q->html, f);
+	fputs("</div><table class=\"text answers\"><tbody>\n", f);
 	for (int i = 0; i < a->n; i++)
 		write_step(f, &a->at[i], question);
 	fputs("</tbody></table></div>\n", f);
@@ -50,12 +48,11 @@ static void write_run(FILE *f, const struct zr_run_files *run, const struct zr_a
 	fputs("<details class=\"card\" open><summary>", f);
 	zr_html_text(f, run->name);
 	fprintf(f,
-		"</summary><p class=\"note\">Of the data %s, as the model sees it. "
-		"Shaded: the answer that the data has. "
-		"Below: what the model says in its place, "
+		"</summary><p class=\"note\">%s Underlined: what the data "
+		"answers. Below: what the model says in place of the last answer, "
 		"by its likeliest tokens, %d at most.</p>\n",
-		a->asked.held_out ? "that is held out and was not learned" :
-				    "that was learned, as nothing is held out",
+		a->asked.held_out ? "Held out: nothing of it was learned." :
+				    "Of what was learned: nothing is held out.",
 		ZR_ASKED_ANSWER);
 	if (a->left)
 		fprintf(f, "<p class=\"note\">Time was up before %d later checkpoint%s.</p>\n",

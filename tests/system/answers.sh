@@ -43,17 +43,18 @@ ok 'a training' test -e run/model.safetensors
 is 'a report' "$? $(cat out err)" '0 run/report.html'
 page=$(tr '\n' '|' < run/report.html)
 steps() { grep -o '<th scope="row">step [0-9]*' "$1" | sed 's/.* //' | sort -nu | tr '\n' ' '; }
-talks() { grep -c '<div class="talk">' "$1"; }
-like 'the page has the section' "$page" '<h2 id="answers">.*that is held out and was not learned'
+talks() { grep -c '<div class="answered">' "$1"; }
+like 'the page has the section' "$page" '<h2 id="answers">.*Held out: nothing of it was learned\.'
 is 'the first checkpoint, the last and some between' "$(steps run/report.html)" '10 20 40 50 70 80 '
 is 'two conversations unasked' "$(talks run/report.html)" 2
-like 'as they are rendered' "$page" '&lt;\|im_start\|&gt;user\|a&lt;b&gt; &amp; [0-9]+&lt;\|im_end\|&gt;\|&lt;\|im_start\|&gt;assistant\|<mark>It is [0-9]\.&lt;\|im_end\|&gt;</mark></pre>'
+like 'as they are rendered' "$page" '<section class="msg user"><b>user</b><div class="words"><i class="template">&lt;\|im_start\|&gt;user\|</i>a&lt;b&gt; &amp; [0-9]+<i class'
+like 'with the answer that is learned' "$page" '</i><ins>It is [0-9]\.</ins><ins><i class="template">&lt;\|im_end\|&gt;</i></ins>'
 
 # what is answered is what `zeroth sample` draws
-number=$(grep -m 1 -o '^a&lt;b&gt; &amp; [0-9]*' run/report.html | grep -o '[0-9]*$')
+number=$(grep -m 1 -o '>a&lt;b&gt; &amp; [0-9]*' run/report.html | grep -o '[0-9]*$')
 printf -v asked '<|im_start|>user\na<b> & %s<|im_end|>\n<|im_start|>assistant\n' "$number"
-shown() { # shown STEP: to the first conversation
-	tr '\n' '\r' < run/report.html | grep -o "step $1</th><td>[^/]*" | head -n 1 | sed 's/.*<pre>//; s/<$//' | tr '\r' '\n'
+shown() { # shown STEP [PAGE]: to the first conversation
+	tr '\n' '\r' < "${2-run/report.html}" | grep -o "step $1</th><td>[^/]*" | head -n 1 | sed 's/.*<pre>//; s/<$//' | tr '\r' '\n'
 }
 drawn() { # drawn SOURCE
 	"$ZEROTH" sample "$1" -T tokenizer.json -t 0 -n 96 --eos '<|im_end|>' -p "$asked" --json 2> /dev/null |
@@ -80,6 +81,26 @@ said() {
 	like "$1" "$(sed -n '/<h2 id="answers">/,/<h2 id="samples">/p' said.html)" "$2"
 }
 
+# ---- a conversation of several turns: its last answer ----
+for i in $(seq 1 30); do
+	printf '{"messages":[{"role":"user","content":"%s"},{"role":"assistant","content":"B"},' $i
+	printf '{"role":"user","content":"c"},{"role":"assistant","content":"D"}]}\n'
+done > turns.jsonl
+"$ZEROTH" train chat.ini -o run.dir=turns -o data.path=turns.jsonl -o train.steps=60 -o checkpoint.every=0 -o model.context=160 \
+	-o data.max_length=161 > out 2>&1 || fail 'a training' "$(cat out)"
+"$ZEROTH" report --samples 1 -o turns.html turns > /dev/null
+asked=$(sed -n '/class="asked"/,/<table/p' turns.html | sed 's/<[^>]*>//g; s/&lt;/</g; s/&gt;/>/g' | grep -A 99 '^user' |
+	grep -vE '^(user|assistant)<' | tr '\n' '|')
+like 'all turns are shown' "$asked" 'B<\|im_end\|>.*c<\|im_end\|>.*D<\|im_end\|>'
+printf -v asked '<|im_start|>%s<|im_end|>\n' "user
+$(sed -n 's/.*>\([0-9]*\)<i class="template">&lt;|im_end|&gt;$/\1/p' turns.html | head -n 1)" 'assistant
+B' 'user
+c'
+asked+='<|im_start|>assistant
+'
+is 'and the last one is answered' "$(shown 60 turns.html)" "$(drawn turns)"
+is 'which is not the first' "$(shown 60 turns.html)" D
+
 # ---- what is not answered, and why ----
 mv chat.jsonl away
 said 'the data is gone' '<b>run</b>: .*chat\.jsonl.*No such file'
@@ -104,7 +125,7 @@ for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > t
 	-o train.steps=4 -o checkpoint.every=2 > out 2>&1 || fail 'a training' "$(cat out)"
 "$ZEROTH" report -o plain.html plain > /dev/null
 is 'texts go on' "$(steps plain.html) $(talks plain.html)" '2 4  2'
-like 'of what was learned' "$(cat plain.html)" 'that was learned, as nothing is held out'
+like 'of what was learned' "$(cat plain.html)" 'Of what was learned: nothing is held out\.'
 "$ZEROTH" report -o two.html run plain > /dev/null
 is 'two runs' "$(talks two.html)" 4
 
