@@ -79,6 +79,22 @@ static char *added_text(const struct zr_section *model)
 	return text;
 }
 
+/* The ids of these tokens with one blank between them. */
+static char *added_ids(const struct zr_section *model, const struct zr_model_json *from)
+{
+	enum { DIGITS = 12 }; /* of a number, and a blank */
+	const char *words = model->add_tokens;
+	const int32_t *id = from->added.id;
+	const size_t room = strlen(words) * DIGITS + 1;
+	char *text = calloc(1, room);
+	size_t n;
+
+	for (size_t at = 0; text && zr_next_word(&words, &n); id++)
+		at += (size_t)snprintf(text + at, room - at, "%s%d", at ? " " : "", *id);
+
+	return text;
+}
+
 static void describe_added(const struct zr_setup *p, const struct zr_model_json *from,
 			   json_t **meta)
 {
@@ -89,6 +105,9 @@ static void describe_added(const struct zr_setup *p, const struct zr_model_json 
 
 	text = added_text(p->roles.model.section);
 	zr_json_put(meta, ZR_META_ADDED, text ? zr_json_string(text, "(not UTF-8)") : NULL);
+	free(text);
+	text = added_ids(p->roles.model.section, from);
+	zr_json_put(meta, ZR_META_IDS, text ? json_string(text) : NULL);
 	free(text);
 	snprintf(rows, sizeof rows, "%lld", (long long)from->rows.from);
 	if (from->rows.from)
@@ -183,6 +202,10 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 		char *text = added_text(p->roles.model.section);
 		if (text)
 			set_key(&m->settings, "model", "add_tokens", text);
+		free(text);
+		text = added_ids(p->roles.model.section, zr_config_model_json(p->cfg));
+		if (text)
+			set_key(&m->settings, "model", "added_ids", text);
 		free(text);
 	}
 

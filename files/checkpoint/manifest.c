@@ -481,17 +481,23 @@ static int same_masters(const struct zr_manifest *here, const struct zr_manifest
 static int same_tokens(const struct zr_manifest *here, const struct zr_manifest *saved,
 		       struct zr_error *err)
 {
-	static const char key[] = "model.add_tokens";
-	const char *is = json_string_value(json_object_get(here->settings, key));
-	const char *was = json_string_value(json_object_get(saved->settings, key));
+	const char *is = setting(here, "model.add_tokens"),
+		   *was = setting(saved, "model.add_tokens"),
+		   *ids = setting(here, "model.added_ids"),
+		   *were = setting(saved, "model.added_ids");
 
-	if (!strcmp(is ? is : "", was ? was : ""))
+	if (!strcmp(is, was) && !strcmp(ids, were))
 		return 0;
+	if (!strcmp(is, was))
+		return zr_err(err, ZR_EINVAL,
+			      "[model] add_tokens had the ids %s, and tokenizer.json of [model] "
+			      "path now gives %s: take the file that it was",
+			      were, ids);
 	return zr_err(
 		err, ZR_EINVAL,
 		"[model] add_tokens was %s, is %s: give what it was, or begin with the "
 		"weights alone: `zeroth checkpoint export` makes a directory for [model] path",
-		was ? was : "empty", is ? is : "empty");
+		was, is);
 }
 
 int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log,

@@ -35,6 +35,7 @@
 #define ZR_META_IGNORED "zeroth.ignored"    /* what of its files the model does not use */
 #define ZR_META_PATH    "zeroth.path"       /* and the directory, absolute */
 #define ZR_META_ADDED   "zeroth.add_tokens" /* and [model] add_tokens */
+#define ZR_META_IDS     "zeroth.added_ids"  /* and their ids, with blanks between them */
 #define ZR_META_ROWS    "zeroth.rows"       /* of the embedding there, where it has grown */
 #define ZR_META_PREFIX  "zeroth.prefix"     /* and what may be before the names in its files */
 #define ZR_DATA_FILE    "data.file "        /* in settings, and a number: which data it is */

@@ -452,3 +452,27 @@ int zr_tokenizer_places(const char *path, const char *tokens, int32_t **ids, int
 	adding_free(&a);
 	return rc;
 }
+
+int zr_tokenizer_has_places(const char *path, const char *tokens, const char *ids,
+			    struct zr_error *err)
+{
+	int32_t *here = NULL;
+	int64_t size, distinct;
+	const char *word;
+	size_t n;
+
+	int rc = zr_tokenizer_places(path, tokens, &here, &size, &distinct, err);
+	for (int32_t i = 0; !rc && ids && (word = zr_next_word(&tokens, &n)); i++) {
+		char *end;
+		const long was = strtol(ids, &end, 10);
+		if (end == ids || was != here[i])
+			rc = zr_err(err, ZR_EINVAL,
+				    "%s: %.*s is token %d there, and was token %ld when the model "
+				    "was trained: give the tokenizer.json that it was",
+				    path, (int)n, word, here[i], was);
+		ids = end;
+	}
+
+	free(here);
+	return rc;
+}

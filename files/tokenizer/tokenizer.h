@@ -44,6 +44,10 @@ void zr_tokenizer_close(struct zr_tokenizer *t); /* NULL is fine */
  * many there are, transformers' len(tokenizer). */
 int zr_tokenizer_places(const char *path, const char *tokens, int32_t **ids, int64_t *size,
 			int64_t *distinct, struct zr_error *err);
+/* Refuses a tokenizer that gives them other ids than those that `ids` names, separated by blanks;
+ * NULL: it may give any. */
+int zr_tokenizer_has_places(const char *path, const char *tokens, const char *ids,
+			    struct zr_error *err);
 /* The file with these as special tokens of raw text: all other bytes are its own. *text: owned. */
 int zr_tokenizer_text_with(const char *path, const char *tokens, char **text, size_t *bytes,
 			   struct zr_error *err);

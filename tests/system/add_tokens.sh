@@ -166,6 +166,14 @@ cp dir/tokenizer.json kept
 echo '{' > dir/tokenizer.json
 like 'not with a tokenizer that is damaged' "$("$ZEROTH" checkpoint export ranks bad 2>&1 | tr '\n' ' '; echo "code ${PIPESTATUS[0]}")" \
 	'tokenizer.json:2:[0-9]*: not JSON: .*code 2'
+more='{"id": 59, "content": "<more>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false}'
+sed '/"id": 58/,/}/s/}/}, '"$more/" kept > dir/tokenizer.json
+is_other='<\|im_start\|> is token 60 there, and was token 59 when the model was trained: give the tokenizer.json that it was'
+like 'nor with one that has other ids since' "$("$ZEROTH" checkpoint export ranks bad 2>&1 | tr '\n' ' '; echo "code ${PIPESTATUS[0]}")" \
+	"zeroth: .*/dir: $is_other.*code 2"
+like 'nor a file of llama.cpp' "$("$ZEROTH" checkpoint export --gguf f16 ranks y.gguf 2>&1)" "dir: $is_other"
+like 'nor does a run go on' "$("$ZEROTH" train a.ini --resume ranks -o run.dir=on3 -o train.steps=4 2>&1)" \
+	'\[model\] add_tokens had the ids 59 .*, and tokenizer.json of \[model\] path now gives 60 '
 mv kept dir/tokenizer.json
 
 # ---- adapters ----

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "files/checkpoint/manifest.h"
+#include "files/tokenizer/tokenizer.h"
 #include "train/gguf/parts.h"
 
 #define CHUNK 65536 /* values that are written at a time: whole blocks of any type */
@@ -182,6 +183,9 @@ static void put_general(struct zr_export_gguf *x, int32_t type)
 static int put_tokens(struct zr_export_gguf *x, const json_t *meta, const json_t *config,
 		      const char *dir, int *as_phi3, struct zr_error *err)
 {
+	const char *added = json_string_value(json_object_get(meta, ZR_META_ADDED));
+	const char *ids = json_string_value(json_object_get(meta, ZR_META_IDS));
+
 	if (!dir)
 		dir = json_string_value(json_object_get(meta, ZR_META_PATH));
 	if (!dir)
@@ -193,8 +197,11 @@ static int put_tokens(struct zr_export_gguf *x, const json_t *meta, const json_t
 			      "--gguf: %s, which has the files of the tokenizer, cannot be read: "
 			      "--tokenizer names another directory",
 			      dir);
-	return zr_gguf_tokenizer(dir, json_string_value(json_object_get(meta, ZR_META_ADDED)),
-				 x->family, config, x->shape.vocabulary, &x->keys, as_phi3, err);
+	if (added && zr_tokenizer_has_places(dir, added, ids, err))
+		return err->code;
+
+	return zr_gguf_tokenizer(dir, added, x->family, config, x->shape.vocabulary, &x->keys,
+				 as_phi3, err);
 }
 
 static int put_keys(struct zr_export_gguf *x, const json_t *meta, const json_t *config,

@@ -417,7 +417,7 @@ static int copy_tokenizer(struct zr_export *x)
 		{ "generation_config.json", 0 },
 	};
 	const char *from = meta_text(x->meta, ZR_META_PATH);
-	const int added = meta_text(x->meta, ZR_META_ADDED) != NULL;
+	const char *added = meta_text(x->meta, ZR_META_ADDED);
 	int rc = 0;
 
 	if (from && access(from, R_OK | X_OK))
@@ -425,6 +425,9 @@ static int copy_tokenizer(struct zr_export *x)
 			"%s, which the model began with, cannot be read: files of its tokenizer "
 			"are left out",
 			from);
+	else if (from && added)
+		rc = zr_tokenizer_has_places(from, added, meta_text(x->meta, ZR_META_IDS),
+					     &x->failed);
 	for (size_t i = 0; from && !rc && i < sizeof files / sizeof *files; i++)
 		if (added && files[i].has_added)
 			rc = write_added(x, from, files[i].name);
