@@ -33,14 +33,12 @@ static const struct zr_cmd_option options[] = {
 const struct zr_cmd_usage zr_report_usage = {
 	.command = "report",
 	.form = { { NULL, "RUN...", NULL } },
-	.about =
-		"Writes one HTML page of a run, or of up to 16 runs against each other: curves, "
-		"where "
-		"time\n"
-		"and memory went, what its model answered over time, configurations and where they "
-		"differ.\nIt needs no network and no "
-		"other\n"
-		"file. A run that goes on is shown as far as it is.\n",
+	.about = "Writes one HTML page of a run, or of up to 16 runs against each other: curves, "
+		 "where time\n"
+		 "and memory went, what its model answered over time, configurations and where "
+		 "they differ.\n"
+		 "It needs no network and no other file. A run that goes on is shown as far as it "
+		 "is.\n",
 	.option = options,
 };
 

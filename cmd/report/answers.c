@@ -168,6 +168,7 @@ static int answer(struct zr_sample_model *m, const struct zr_asked *q, char **te
 
 	if (q->end >= 0 && n_eos < ZR_EOS_MOST)
 		m->g.eos[m->g.n_eos++] = q->end;
+	m->g.most = q->most;
 	zr_generator_begin(&m->g, q->tokens, q->n);
 	int rc = zr_generate(&m->g, &d, err);
 	m->g.n_eos = n_eos;
@@ -196,8 +197,7 @@ static int answer_all(const struct zr_asked_list *asked, const char *path,
 	const struct zr_sample_source from = {
 		.path = path, .override = override, .n_overrides = 1, .quiet = 1
 	};
-	struct zr_sample_model m = { .g = { .most = ZR_ASKED_ANSWER,
-					    .draw = { .temperature = 0, .top_p = 1 } } };
+	struct zr_sample_model m = { .g = { .draw = { .temperature = 0, .top_p = 1 } } };
 
 	int rc = zr_sample_model_open(&m, &from, err);
 	for (int i = 0; !rc && i < asked->n; i++)

@@ -212,7 +212,9 @@ static struct zr_asked *keep(struct asking *a, int64_t from, int64_t to, size_t 
 {
 	struct zr_asked *q = &a->out->at[a->out->n++];
 
-	*q = (struct zr_asked){ .n = from, .end = -1 };
+	*q = (struct zr_asked){ .n = from, .most = ZR_ASKED_ANSWER, .end = -1 };
+	if (a->learned[from - 1]) /* a text goes on as far as that of the data */
+		q->most = least(to - from, ZR_ASKED_ANSWER);
 	for (int64_t i = from; i < to && q->end < 0; i++)
 		q->end = special(a, a->tokens[i]);
 	q->tokens = malloc((size_t)from * sizeof *q->tokens);

@@ -11,16 +11,17 @@
 
 #include "core/base/error.h"
 
-/* Of texts in which all is learned, tokens that are asked with, and tokens of what is shown of how
- * they go on; an answer has as many at most. */
+/* Of texts in which all is learned, tokens that are asked with; tokens of an answer, and of what is
+ * shown of how such a text goes on, at most. */
 #define ZR_ASKED_BEGIN  48
 #define ZR_ASKED_ANSWER 96
 
 struct zr_asked {
 	int32_t *tokens; /* [n] that come before the answer; owned */
 	int64_t n;
-	int32_t end; /* the token that ends the answer of the data, if it is a special one; -1 */
-	char *html;  /* the conversation, with the answer of the data marked; owned */
+	int64_t most; /* tokens of an answer */
+	int32_t end;  /* the token that ends the answer of the data, if it is a special one; -1 */
+	char *html;   /* the conversation, with the answer of the data marked; owned */
 };
 
 struct zr_asked_list {

@@ -14,8 +14,8 @@ static void begin(struct zr_report *r)
 		{ "training", "training" }, { "time", "time" },
 		{ "memory", "memory" },     { "timeline", "timeline" },
 		{ "numbers", "numbers" },   { "config", "configuration" },
-		{ "machine", "machine" },   { "samples", "samples" },
-		{ "answers", "answers" },   { NULL, NULL },
+		{ "machine", "machine" },   { "answers", "answers" },
+		{ "samples", "samples" },   { NULL, NULL },
 	};
 	FILE *f = r->page;
 

@@ -64,10 +64,12 @@ static void write_run(FILE *f, const struct zr_run_files *run, const struct zr_a
 
 void zr_report_talks(struct zr_report *r)
 {
-	if (!r->answers)
-		return;
-
 	zr_report_heading(r, "answers", "Answers over time");
+	if (!r->answers) {
+		fputs("<p class=\"card missing\">None were asked for.</p>\n", r->page);
+		return;
+	}
+
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_answers *a = &r->answers[i];
 		if (*a->why)
