@@ -204,8 +204,8 @@ void zr_look_page_begin(struct zr_look_out *o, const char *name, const char *des
 
 static void put_row(FILE *f, const char *name, const struct zr_spread *s)
 {
-	const double v[] = { (double)s->least, (double)s->middle, s->mean,
-			     (double)s->p95,   (double)s->most,   s->sum };
+	const double v[] = { (double)s->least, (double)s->middle, s->mean, (double)s->p95,
+			     (double)s->most };
 	char text[ZR_NUMBER_ROOM];
 
 	fprintf(f, "<tr><th>%s</th>", name);
@@ -244,7 +244,7 @@ void zr_look_page_lengths(struct zr_look_out *o, struct zr_lengths *l,
 	zr_lengths_spread(l->targets, l->n, &targets);
 	fputs("<h2 id=\"lengths\">Lengths</h2>\n<div class=\"card wide\"><table><thead><tr>"
 	      "<th>of a conversation</th><th>min</th><th>median</th><th>mean</th><th>p95</th>"
-	      "<th>max</th><th>all</th></tr></thead><tbody>\n",
+	      "<th>max</th></tr></thead><tbody>\n",
 	      f);
 	put_row(f, "tokens", &tokens);
 	put_row(f, "learned", &targets);

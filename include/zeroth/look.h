@@ -21,7 +21,7 @@ extern "C" {
 #define ZR_PART_CALL     3 /* of tools */
 #define ZR_PART_TOOLS    4 /* their definitions */
 
-/* Tokens from `from` up to those of the next part. */
+/* FROZEN. Tokens from `from` up to those of the next part. */
 struct zr_part {
 	int64_t from;
 	int32_t kind;     /* ZR_PART_* */
@@ -29,13 +29,13 @@ struct zr_part {
 	const char *role; /* of the message; NULL: of none, or nobody can tell */
 };
 
-/* Rows [from, from + rows) of a document, which are learned in one sequence: the row of a token has
- * the token behind it as its target. */
+/* FROZEN. Rows [from, from + rows) of a document, which are learned in one sequence: the row of a
+ * token has the token behind it as its target. */
 struct zr_piece {
 	int64_t from, rows;
 };
 
-/* A document, or a record that is none. Valid during the call. */
+/* A document, or a record that is none. Valid during the call. GROWABLE. */
 struct zr_seen {
 	uint32_t size, rsv;
 	const char *file;
@@ -54,7 +54,7 @@ struct zr_seen {
 	int64_t whole, lost;
 };
 
-/* What is asked for. The functions return 0, or a negative code that ends the looking. */
+/* What is asked for. GROWABLE. The functions return 0, or a negative code that ends the looking. */
 struct zr_look {
 	uint32_t size;
 	int32_t split;   /* ZR_SPLIT_* */

@@ -10,8 +10,6 @@
 
 #include "files/chat/chat.h"
 
-#define PIECES 4096 /* of a document that are shown */
-
 struct looking {
 	const struct zr_host *h;
 	const struct documents_part *part;
@@ -20,9 +18,10 @@ struct looking {
 	int64_t number;   /* documents so far that take part */
 	int64_t at;       /* documents and records so far */
 	int done;
-	int rc; /* of who looks */
-	struct piece piece[PIECES];
-	struct zr_piece shown[PIECES];
+	int rc;                 /* of who looks */
+	struct piece *piece;    /* [room] */
+	struct zr_piece *shown; /* [room] */
+	int64_t room;
 	struct zr_error err;
 };
 
@@ -46,17 +45,39 @@ static int show(struct looking *l, const struct zr_seen *seen)
 	return l->rc;
 }
 
-/* Where packing cut a document. */
-static void find_pieces(struct looking *l, int64_t document, struct zr_seen *seen)
+static int make_room(struct looking *l, int64_t room)
 {
-	int64_t n = packing_pieces(&l->part->packing, document, l->piece, PIECES);
-	if (n > PIECES)
-		n = PIECES;
+	free(l->piece);
+	free(l->shown);
+	l->piece = calloc((size_t)room, sizeof *l->piece);
+	l->shown = calloc((size_t)room, sizeof *l->shown);
+	l->room = l->piece && l->shown ? room : 0;
+	if (l->room)
+		return 0;
+
+	return zr_err(&l->err, ZR_ENOMEM, "out of memory for %lld pieces", (long long)room);
+}
+
+/* Where packing cut a document. */
+static int find_pieces(struct looking *l, int64_t document, struct zr_seen *seen)
+{
+	const struct packing *packing = &l->part->packing;
+	const int64_t n = packing_pieces(packing, document, l->piece, l->room);
+	int rc = 0;
+
+	if (n > l->room) {
+		rc = make_room(l, 2 * n);
+		packing_pieces(packing, document, l->piece, l->room);
+	}
+
+	if (rc)
+		return rc;
 
 	for (int64_t i = 0; i < n; i++)
 		l->shown[i] = (struct zr_piece){ l->piece[i].from, l->piece[i].rows };
 	seen->piece = l->shown;
 	seen->pieces = n;
+	return 0;
 }
 
 static int show_document(struct looking *l, const struct zr_chat_look *of, int64_t document,
@@ -82,7 +103,10 @@ static int show_document(struct looking *l, const struct zr_chat_look *of, int64
 	seen->unknown = (int64_t)unknown;
 	seen->whole = (int64_t)of->whole;
 	seen->lost = (int64_t)of->lost;
-	find_pieces(l, document, seen);
+	rc = find_pieces(l, document, seen);
+	if (rc)
+		return rc;
+
 	return show(l, seen);
 }
 
@@ -149,6 +173,8 @@ int chat_look(const struct zr_host *h, const struct chat_opts *o, const struct f
 	l->part = part;
 	l->look = look;
 	rc = look_at_files(l, o, fs);
+	free(l->piece);
+	free(l->shown);
 	free(l);
 	return rc;
 }

@@ -114,6 +114,14 @@ is 'left out for it' "$(show -n 9 --from 4 -o data.max_length=$((long - 1)) -o d
 packed=(-n 9 --from 4 -o train.sequence_length=16)
 is 'longer than a sequence' "$(show "${packed[@]}" -o data.train_on=all | cuts | sort | uniq -c | sed 's/^ *//')" "$(((long - 2) / 16)) "'  --------- cut: the sequence is full, and another one goes on here
 1 === conversation 4, chat.jsonl:4: N tokens, N learned'
+# between cuts: a line each, without line ends; of sequences, without the token before
+between() { show "${packed[@]}" -o data.train_on=all | sed -nE 's/^ {2}-+ cut.*/@/p; s/^ {2}.{9} .{8} [+ ]\| //p' | sed 's/\\n$//' | tr -d '\n' | tr @ '\n'; echo; }
+sequences() {
+	show -n 11 -o train.sequence_length=16 -o data.train_on=all -o data.packing=none -o data.order=sequential --sequences |
+		sed '1,/^=== sequence 6/d; /^chat.jsonl/,$d' | grep -v '^---' | sed 's/^=== .*/@/' | tr -d '\n' | tr @ '\n' | sed 's/\[-[^]]*-\]//'
+	echo
+}
+is 'what is between cuts is what sequences have' "$(between | sed '1s/^<|im_start|>//')" "$(sequences | sed 1d)"
 like 'the first of which is the start' "$(show "${packed[@]}" -o data.train_on=last | grep -A1 '^=== ')" 'left out from here: no sequence has the next [0-9]+ tokens'
 
 # ---- it is what training gets ----
