@@ -103,6 +103,7 @@ is 'and the last one is answered' "$(shown 60 turns.html)" "$(drawn turns)"
 is 'which is not the first' "$(shown 60 turns.html)" D
 
 # ---- what is not answered, and why ----
+rm -r run/checkpoints/step-000000[3-8]0 # two opened are enough
 mv chat.jsonl away
 said 'the data is gone' '<b>run</b>: .*chat\.jsonl.*No such file'
 mv away chat.jsonl
@@ -110,11 +111,11 @@ file=$(ls run/checkpoints/step-00000020/*.safetensors | head -n 1)
 cp "$file" whole
 printf x | dd of="$file" bs=1 seek=9000 conv=notrunc 2> /dev/null
 said 'a checkpoint that is damaged' 'step 20</th><td><p class="note">no answer: run/checkpoints/step-00000020/'
-like 'the others answer' "$(sed -n '/id="answers"/,/id="samples"/p' said.html)" 'step 40</th><td><pre>'
+like 'the others answer' "$(sed -n '/id="answers"/,/id="samples"/p' said.html)" 'step 10</th><td><pre>'
 mv whole "$file"
 mv run/model.safetensors .
 said 'a run that has not ended' '<b>run</b>: the run has not ended: --samples N has its answers'
-said 'but with --samples' 'step 80</th><td><pre>' --samples 1
+said 'but with --samples' 'step 20</th><td><pre>' --samples 1
 mv model.safetensors run
 sed -i "s|^plugin = adamw .*|plugin = $PWD/adamw.so|" run/config.ini
 said 'a plugin that a path names' '<b>run</b>: the run names a plugin by its path, which would be loaded: '
