@@ -447,7 +447,7 @@ static int encode_one(struct zr_chat_encoder *e, struct zr_error *err)
 
 int zr_chat_has_more(const struct zr_chat_encoder *e)
 {
-	if (e->c.plain || !zr_chat_is_by_jinja(e) || !e->c.record)
+	if (e->c.plain || !zr_chat_is_by_jinja(e) || !e->c.record || !e->state.n)
 		return 0;
 
 	return memchr(e->state.p, ZR_TURN_WANTED, e->state.n) != NULL;

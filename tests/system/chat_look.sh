@@ -103,6 +103,11 @@ like 'tools inside of a turn' "$(tr '\n' ' ' <<< "$got")" 'tools +\| .*user +tex
 like 'a call in place of a text' "$(tr '\n' ' ' <<< "$got")" 'call +\+\| \{"name": "sky", "parameters": \{"city": "Paris", "days": 3\}\} +template \+\| <e> +tool +template'
 is 'which says so' "$(of think.jinja think.jsonl | grep -c '^=== conversation 2, think.jsonl:1, again: ')" 1
 
+cat think.jsonl tools.jsonl >both.jsonl
+is 'what the template does not write is left out' "$(of inside.jinja both.jsonl -o data.on_bad=skip | grep '^===' | cut -c1-93)" \
+	"=== both.jsonl:1: left out: message 3: reasoning_content: the chat template does not write it
+$(of inside.jinja both.jsonl -o data.on_bad=skip | grep '^=== conversation 1, both.jsonl:2: ')"
+
 # ---- where it is cut, and why ----
 cuts() { grep -E '^(===|  ---)' | sed -E 's/[0-9]+ (tokens|learned)/N \1/g'; }
 long=$(show -n 1 --from 4 | sed -n 's/^=== .* \([0-9]*\) tokens.*/\1/p')
