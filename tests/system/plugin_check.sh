@@ -211,6 +211,7 @@ for so in "${ZR_TEST_PLUGINS:-plugins}"/*/*.so; do
 	name=${so%.so} name=${name#"${ZR_TEST_PLUGINS:-plugins}/"}
 	case $name in
 	model/* | scheduler/* | optimizer/*) one_in 7 || continue ;;& # most are one decoder, or one function
+	boot/* | comm/* | data/* | monitor/* | offload/* | precision/* | zero/*) one_in 2 || continue ;;&
 	model/*moe | model/mixtral) own "$name" "${mixture[@]}" ;;
 	model/*) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 ;;
 	data/tokens) own "$name" -o path="$scratch/text" -o format=uint16 ;;
