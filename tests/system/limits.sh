@@ -27,7 +27,7 @@ gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
 others=('plugin check scheduler/constant' 'doctor' "sample $model -n 8 -t 0" "eval $model" "eval -n 2 $model" "watch $model"
 	"plan $ini" "config check $ini" "config show $ini" "config diff $ini $model" "data show $ini" "schedule $ini"
 	"checkpoint ls $model" "checkpoint verify $model" "checkpoint export $model made" 'checkpoint prune --keep 2 pruned'
-	"report -o made $model" "tokenize --tokenizer $gpt2 -o made $text" 'plugin list' 'plugin info scheduler/constant'
+	"report --samples 0 -o made $model" "tokenize --tokenizer $gpt2 -o made $text" 'plugin list' 'plugin info scheduler/constant'
 	'plugin new --dir made scheduler mine' 'completion bash' 'bench adam -n 1 --seconds 0.02 --rates made')
 commands=("${trainings[@]}" "${others[@]}")
 command_line() { # $1 as the array `words`
@@ -292,6 +292,16 @@ for limit in 20000 40000 60000 120000; do
 	some "${checked[@]}"
 	beside limited "ulimit -v $limit" "$memory" -v $limit -- "${chosen[@]}"
 done
+
+# A report whose checkpoints cannot be opened is whole, and says why they answer nothing.
+answerless() {
+	local page
+	(ulimit -v 20000 && exec "$ZEROTH" report -o made "$model") > out 2> err
+	is 'a report without memory for answers: exit 0' "$?" 0
+	page=$(sed -n '/Answers over time/,$p' made | sed 's/<[^>]*>/ /g' | grep -m 1 'memory')
+	like 'a report without memory for answers says so' "$page" "$memory"
+}
+beside answerless
 
 # What the plugin's training lacks is not laid to the plugin, though the same training without it had enough.
 starved() {
