@@ -12,6 +12,7 @@
 #include "cmd/cmd.h"
 #include "cmd/look/look.h"
 #include "cmd/sample/token_text.h"
+#include "cmd/sequence.h"
 #include "core/setup.h"
 
 struct show {
@@ -154,38 +155,13 @@ static void put_sequence(struct show *s, int64_t sequences)
 		printf("--- %lld rows of padding\n", (long long)padding);
 }
 
-static int make_batch(struct show *s, struct zr_error *err)
-{
-	const int64_t rows = s->setup->facts.batch.length;
-	const int documents = zr_has_documents(s->setup->roles.source);
-
-	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
-	if (!all)
-		return zr_err(err, ZR_ENOMEM, "out of memory for a sequence");
-
-	s->b = (struct zr_batch){
-		.size = sizeof s->b,
-		.split = s->split,
-		.seed = (uint64_t)s->setup->facts.train->seed,
-		.slots = s->samples,
-		.sequences = 1,
-		.length = rows,
-		.inputs = all,
-		.targets = all + rows,
-		.starts = documents ? all + 2 * rows : NULL,
-		.positions = documents ? all + 3 * rows : NULL,
-		.weights = documents ? (float *)(all + 4 * rows) : NULL,
-	};
-	return 0;
-}
-
 /* Micro-batches of one sequence: their slots are the numbers of the sequences of the run. */
 static int put_sequences(struct show *s, struct zr_error *err)
 {
 	const struct zr_data_info *info = &s->setup->roles.source->info;
 	int64_t n = s->split == ZR_SPLIT_VAL ? info->val_sequences : info->train_sequences;
 
-	int rc = make_batch(s, err);
+	int rc = zr_sequence_batch(s->setup, s->split, s->samples, &s->b, err);
 	if (!rc && s->split == ZR_SPLIT_VAL && !info->val_tokens)
 		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
 	for (; !rc && s->b.slot < s->samples; s->b.slot++) {

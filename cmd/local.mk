@@ -8,7 +8,7 @@ cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c cmd/options.c cmd/options.h cmd/help.c cmd/commands.c \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c \
-	cmd/data.c cmd/eval.c \
+	cmd/data.c cmd/eval.c cmd/sequence.c cmd/sequence.h \
 	cmd/plugin.c cmd/plugin.h cmd/plugin_usage.c \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/checkpoint_import.c cmd/checkpoint_import.h cmd/train.c cmd/train.h cmd/train_options.def cmd/launch.c cmd/sample.c \

@@ -14,6 +14,7 @@
 #include "cmd/report/html.h"
 #include "cmd/sample/forms.h"
 #include "cmd/sample/token_text.h"
+#include "cmd/sequence.h"
 #include "core/setup.h"
 #include "train/rundir.h"
 #include "train/weights/declare.h"
@@ -74,31 +75,15 @@ static int open_text(struct asking *a, const char *run, struct zr_error *err)
 
 static int make_batch(struct asking *a, struct zr_error *err)
 {
-	const struct zr_source *source = a->setup->roles.source;
 	const int64_t rows = a->setup->facts.batch.length;
-	const int documents = zr_has_documents(source);
+	const int32_t split = a->out->held_out ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
 
-	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
 	a->tokens = calloc((size_t)rows + 1, sizeof *a->tokens);
 	a->learned = calloc((size_t)rows + 1, 1);
-	a->b.inputs = all;
-	if (!all || !a->tokens || !a->learned)
+	if (!a->tokens || !a->learned)
 		return zr_no_memory(err);
 
-	a->b = (struct zr_batch){
-		.size = sizeof a->b,
-		.split = a->out->held_out ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN,
-		.seed = (uint64_t)a->setup->facts.train->seed,
-		.slots = SEQUENCES,
-		.sequences = 1,
-		.length = rows,
-		.inputs = all,
-		.targets = all + rows,
-		.starts = documents ? all + 2 * rows : NULL,
-		.positions = documents ? all + 3 * rows : NULL,
-		.weights = documents ? (float *)(all + 4 * rows) : NULL,
-	};
-	return 0;
+	return zr_sequence_batch(a->setup, split, SEQUENCES, &a->b, err);
 }
 
 /* ---- a document ---- */
