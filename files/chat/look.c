@@ -184,8 +184,11 @@ static json_t *marked_string(struct marking *k, const json_t *v, size_t message,
 			     int has_tags)
 {
 	mark_text(k, json_string_value(v), json_string_length(v), message, kind, has_tags);
-	json_t *made = k->failed ? NULL : json_stringn(k->text.p ? k->text.p : "", k->text.n);
-	k->failed |= !made;
+	if (k->failed)
+		return NULL;
+
+	json_t *made = k->text.n ? json_stringn(k->text.p, k->text.n) : json_string("");
+	k->failed = !made;
 	return made;
 }
 
