@@ -85,20 +85,16 @@ static int count_all(struct looking *l, struct zr_instance *it, struct zr_error 
 	return rc;
 }
 
-static int look_at(struct looking *l, struct zr_instance *it, struct zr_error *err)
+/* Of each data plugin of the run that shows its documents. */
+static int look_at_each(struct zr_setup *s, const struct zr_look *look, struct zr_error *err)
 {
-	const struct zr_look look = { .size = sizeof look,
-				      .split = l->r->split,
-				      .from = l->r->from,
-				      .n = l->r->n,
-				      .seen = see,
-				      .length = measure,
-				      .arg = l };
-	int rc = ZR_ASK(it, data, look, err, &look);
-	if (rc)
-		return rc;
+	int rc = 0;
 
-	return count_all(l, it, err);
+	for (int i = 0; !rc && i <= s->facts.process.sources; i++)
+		if (shows(instance(s, i)))
+			rc = ZR_ASK(instance(s, i), data, look, err, look);
+
+	return rc;
 }
 
 static int measure_nothing(void *arg, int64_t tokens, int64_t targets)
@@ -117,22 +113,25 @@ int zr_look_through(struct zr_setup *setup, int32_t split, int64_t n,
 				      .seen = seen,
 				      .length = measure_nothing,
 				      .arg = arg };
-	int rc = 0;
 
-	for (int i = 0; !rc && i <= setup->facts.process.sources; i++)
-		if (shows(instance(setup, i)))
-			rc = ZR_ASK(instance(setup, i), data, look, err, &look);
-	return rc;
+	return look_at_each(setup, &look, err);
 }
 
 static int look_at_all(struct looking *l, struct zr_error *err)
 {
+	const struct zr_look look = { .size = sizeof look,
+				      .split = l->r->split,
+				      .from = l->r->from,
+				      .n = l->r->n,
+				      .seen = see,
+				      .length = measure,
+				      .arg = l };
 	struct zr_setup *s = l->r->setup;
-	int rc = 0;
 
+	int rc = look_at_each(s, &look, err);
 	for (int i = 0; !rc && i <= s->facts.process.sources; i++)
 		if (shows(instance(s, i)))
-			rc = look_at(l, instance(s, i), err);
+			rc = count_all(l, instance(s, i), err);
 	if (!rc && !l->lengths.n)
 		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
 
