@@ -244,8 +244,9 @@ static long my_random(void)
 	return random() ^ (is_away("random()") ? 0x2bad : 0);
 }
 
-/* Here it is always the processor of the first look: by the real one, a thread that moves from one
- * to the next would find the same number at both places. */
+/* The plugin is told the processor on which the check began, and elsewhere the next one. If it were
+ * told the current one, a thread that has moved to the one before would get the same number in both
+ * tries. */
 static int my_sched_getcpu(void)
 {
 	return processor + (is_away("sched_getcpu()") ? 1 : 0);
