@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - waiting for operations. The first microseconds are looked through; then the rank sleeps
- * until a connection has something for it.
+ * wait.c - waiting for operations. A rank looks until nothing has moved for some microseconds; then
+ * it sleeps until a connection has something for it.
  */
 #define _GNU_SOURCE
 #include "tcp.h"
 
-#define LOOK 50e-6 /* seconds of a wait without sleeping */
+#define LOOK 50e-6 /* seconds without a byte before it sleeps */
 #define NAP  100   /* the longest sleep, in ms: who aborts does not wake it */
 /* seconds after which the others are told where this rank waits; at most a quarter of the
  * timeout */
@@ -109,6 +109,7 @@ int tc_wait(struct zr_inst *c, zr_ticket t)
 
 	int rc = find(c, t, &p);
 	const double start = tc_now();
+	double last = start; /* time something moved */
 	while (!rc) {
 		int moved = tc_advance(c);
 		if (moved < 0)
@@ -116,10 +117,12 @@ int tc_wait(struct zr_inst *c, zr_ticket t)
 		if (tc_is_done(c, p))
 			break;
 
-		double waited = tc_now() - start;
-		if (moved || waited < LOOK)
+		const double now = tc_now();
+		if (moved)
+			last = now;
+		if (now - last < LOOK)
 			continue;
-		rc = be_patient(c, p, waited);
+		rc = be_patient(c, p, now - start);
 		if (!rc)
 			tc_sleep(c, NAP);
 	}
