@@ -13,7 +13,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/checkpoint_import.c cmd/checkpoint_import.h cmd/train.c cmd/train.h cmd/train_options.def cmd/launch.c cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c
+	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c cmd/tokenize_progress.c cmd/tokenize_rows.c cmd/tokenize_rows.h
 
 cmd_libcmd_la_LIBADD = cmd/import/libimport.la cmd/others/libothers.la
 

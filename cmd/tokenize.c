@@ -3,6 +3,7 @@
  * tokenize.c - zeroth tokenize --tokenizer FILE -o OUT IN...: text to a file of tokens for
  * data/tokens.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "train/run/progress.h"
 #include "train/rundir.h"
 #include "cmd/tokenize.h"
+#include "cmd/tokenize_rows.h"
 #include "core/base/log.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
@@ -26,7 +28,7 @@ struct job {
 	const char *tokenizer, *add_tokens, *output, *eot;
 	char **in;
 	int n_in, add_special, raw, force, apart, chat; /* apart: --documents */
-	const char *content;
+	const char *content, *field;                    /* field: "text=NAME", of rows */
 	int64_t chunk; /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
@@ -37,8 +39,9 @@ struct job {
 	uint64_t bad_at;
 	int32_t eot_id; /* -1: none */
 	double start, shown;
-	uint64_t text;      /* bytes of text so far */
-	uint64_t all, done; /* bytes of all inputs, of those that are done; all = 0: not known */
+	int64_t rows, empty; /* of --content rows: all, and those without a text to learn */
+	uint64_t text;       /* bytes of text so far */
+	uint64_t all, done;  /* bytes of all inputs, of those that are done; all = 0: not known */
 	int tty;
 };
 
@@ -72,9 +75,13 @@ static const struct zr_cmd_option options[] = {
 	  "token "
 	  "comes behind it, so that it is learned",
 	  .kind = ZR_CMD_FLAG, .at = AT(apart) },
-	{ 0, "content", "text|any",
-	  "text (default) refuses JSON, which --chat reads; any takes the bytes of IN as they are",
+	{ 0, "content", "text|rows|any",
+	  "text (default) refuses JSON; rows takes each row of JSON lines, or of a JSON list, for "
+	  "a "
+	  "document, its field text; any takes the bytes of IN as they are",
 	  .kind = ZR_CMD_CHOICE, .at = AT(content) },
+	{ 0, "field", "text=NAME", "the field of --content rows", .kind = ZR_CMD_TEXT,
+	  .at = AT(field) },
 	{ 0, "raw", NULL,
 	  "no header: for more than 2147483647 tokens, and [data] format = uint16 or uint32",
 	  .kind = ZR_CMD_FLAG, .at = AT(raw) },
@@ -91,7 +98,7 @@ const struct zr_cmd_usage zr_tokenize_usage = {
 	.about = "Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as "
 		 "data/tokens and llm.c read them:\n"
 		 "uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a "
-		 "document.\n",
+		 "document, or has one in each row.\n",
 	.option = options,
 	.is_long = 1,
 };
@@ -109,6 +116,11 @@ static int parse(int argc, char **argv, struct job *j)
 	j->n_in = in.n;
 	if (j->raw && j->apart)
 		return zr_cmd_wrong(&zr_tokenize_usage, "--raw and --documents exclude each other");
+	if (j->field && (strncmp(j->field, "text=", 5) || !j->field[5]))
+		return zr_cmd_refuse(&zr_tokenize_usage, "--field %s: expected text=NAME",
+				     j->field);
+	if (j->field && strcmp(j->content, "rows"))
+		return zr_cmd_wrong(&zr_tokenize_usage, "--field goes with --content rows");
 	return -1;
 }
 
@@ -213,8 +225,8 @@ static int check_start(struct job *j, const char *path, const char *buf, size_t 
 		return 0;
 
 	return zr_err(j->err, ZR_EINVAL,
-		      "%s: is JSON, not text: --chat makes documents of its rows, if they are "
-		      "conversations or have a field text (--field text=NAME reads another one); "
+		      "%s: is JSON, not text: --chat makes documents of conversations, --content "
+		      "rows of the field text of each row (--field text=NAME reads another one); "
 		      "--content any takes its bytes as they are",
 		      name_of(path));
 }
@@ -234,6 +246,27 @@ static int encode(struct job *j, const char *path, const char *buf, size_t n)
 	return rc;
 }
 
+/* What stands before the text of a document, and behind it. */
+static int begin_document(struct job *j)
+{
+	int rc = 0;
+	if (j->eot_id >= 0 && !j->apart)
+		rc = take(j, &j->eot_id, 1);
+	if (!rc)
+		rc = put_template(j, 0);
+	return rc;
+}
+
+static int end_document(struct job *j)
+{
+	int rc = put_template(j, 1);
+	if (!rc && j->eot_id >= 0 && j->apart)
+		rc = take(j, &j->eot_id, 1);
+	if (!rc && j->apart)
+		rc = zr_documents_end(j->documents, j->err);
+	return rc;
+}
+
 static int document(struct job *j, const char *path)
 {
 	const uint64_t begin = j->text, bad = zr_encoder_replaced(j->encoder);
@@ -247,10 +280,8 @@ static int document(struct job *j, const char *path)
 		rc = zr_input_open(path, &in, j->err);
 	else
 		rc = zr_no_memory(j->err);
-	if (!rc && j->eot_id >= 0 && !j->apart)
-		rc = take(j, &j->eot_id, 1);
 	if (!rc)
-		rc = put_template(j, 0);
+		rc = begin_document(j);
 	while (!rc && got) {
 		rc = zr_input_read(in, buf, (size_t)j->chunk, &got, j->err);
 		if (!rc && j->text == begin)
@@ -266,11 +297,7 @@ static int document(struct job *j, const char *path)
 	}
 
 	if (!rc)
-		rc = put_template(j, 1);
-	if (!rc && j->eot_id >= 0 && j->apart)
-		rc = take(j, &j->eot_id, 1);
-	if (!rc && j->apart)
-		rc = zr_documents_end(j->documents, j->err);
+		rc = end_document(j);
 	if (!rc) {
 		j->done += zr_input_at(in);
 		look_at(j, path, begin, bad, has_zero);
@@ -278,6 +305,61 @@ static int document(struct job *j, const char *path)
 
 	zr_input_close(in);
 	free(buf);
+	return rc;
+}
+
+static int take_row(void *arg, const struct zr_text_rows *r, const char *text, size_t n)
+{
+	struct job *j = arg;
+	char where[PATH_MAX + 32];
+
+	j->rows++;
+	if (!n) {
+		j->empty++;
+		return 0;
+	}
+
+	snprintf(where, sizeof where, "%s:%lld", r->name, (long long)r->line);
+	int rc = begin_document(j);
+	for (size_t at = 0, part; !rc && at < n; at += part) {
+		part = n - at < (size_t)j->chunk ? n - at : (size_t)j->chunk;
+		rc = encode(j, where, text + at, part);
+	}
+
+	j->text += n;
+	if (!rc)
+		rc = encode(j, where, NULL, 0);
+	if (!rc)
+		rc = end_document(j);
+	if (!rc)
+		rc = stopped(j);
+	show(j, r->in);
+	return rc;
+}
+
+static int documents_of_rows(struct job *j, const char *path)
+{
+	struct zr_text_rows r = { .field = j->field ? j->field + 5 : "text",
+				  .take = take_row,
+				  .arg = j };
+	uint64_t read;
+
+	int rc = zr_text_rows_read(&r, path, &read, j->err);
+	j->done += read;
+	return rc;
+}
+
+/* The numbers of a file with documents. */
+static int put_counts(struct job *j)
+{
+	int rc = 0;
+	if (j->apart && j->rows)
+		rc = zr_documents_count(j->documents, "records", j->rows, j->err);
+	if (!rc && j->apart && j->empty)
+		rc = zr_documents_count(j->documents, "dropped.empty", j->empty, j->err);
+	if (!rc && !strcmp(j->content, "rows") && j->rows == j->empty)
+		rc = zr_err(j->err, ZR_EINVAL, "there is no row with a text in %s",
+			    name_of(j->in[0]));
 	return rc;
 }
 
@@ -310,18 +392,22 @@ static void report(const struct job *j, int64_t tokens, int bits)
 {
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
+	const int64_t documents = j->rows ? j->rows - j->empty : j->n_in;
 	const char *place = "", *eot = "";
 	if (j->eot_id >= 0) {
 		place = j->apart ? ", each before " : ", each after ";
 		eot = j->eot;
 	}
 
-	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f "
-	       "MB/s\n",
-	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s", place, eot,
-	       (long long)tokens, j->raw ? "raw " : "", bits,
+	printf("tokenized   %s in %lld document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, "
+	       "%.1f MB/s\n",
+	       zr_bytes_text(j->text, bytes), (long long)documents, documents == 1 ? "" : "s",
+	       place, eot, (long long)tokens, j->raw ? "raw " : "", bits,
 	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
 	zr_tokenize_vocabulary(zr_tokenizer_size(j->t));
+	if (j->empty)
+		printf("left out    %lld of %lld rows: empty\n", (long long)j->empty,
+		       (long long)j->rows);
 }
 
 static int work(struct job *j)
@@ -341,8 +427,11 @@ static int work(struct job *j)
 
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
 	j->start = j->shown = zr_now();
+	const int has_rows = !strcmp(j->content, "rows");
 	for (int i = 0; !rc && i < j->n_in; i++)
-		rc = document(j, j->in[i]);
+		rc = has_rows ? documents_of_rows(j, j->in[i]) : document(j, j->in[i]);
+	if (!rc)
+		rc = put_counts(j);
 	int64_t tokens = tokens_of(j);
 	int end = finish(j, !rc);
 	if (!rc)

@@ -202,7 +202,7 @@ static int put_counts(struct job *j)
 
 	if (!rc && !n->documents)
 		rc = zr_err(j->err, ZR_EINVAL, "there is no conversation to learn from in %s",
-			    j->in[0]);
+			    strcmp(j->in[0], "-") ? j->in[0] : "standard input");
 	return rc;
 }
 

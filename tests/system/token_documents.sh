@@ -53,7 +53,7 @@ printf '{"text": "one"}\n{"text": "two"}\n' >rows.jsonl
 gzip -c rows.jsonl >rows.gz
 printf '\xef\xbb\xbf\n[\n {"text" : "one"}]' >list.json
 printf '{ int x = 1; }\n' >program
-how='--chat makes documents of its rows, if they are conversations or have a field text \(--field text=NAME reads another one\); --content any takes its bytes as they are'
+how='--chat makes documents of conversations, --content rows of the field text of each row \(--field text=NAME reads another one\); --content any takes its bytes as they are'
 for file in rows.jsonl list.json rows.gz; do
 	got=$(run --documents a $file)
 	case $got in *zlib*) skip "$file is refused" 'no zlib' && continue ;; esac
@@ -64,7 +64,41 @@ like 'so is standard input' "$(run --documents - <rows.jsonl)" "^2 zeroth: stand
 like 'without --documents, too' "$("$ZEROTH" tokenize -T "$golden/gpt2.json" -o rows.bin rows.jsonl 2>&1)" '^zeroth: rows.jsonl: is JSON, not text: '
 is 'a program that begins with a brace is text' "$(run --documents program)" '0 '
 is '--content any takes JSON as bytes' "$(run --documents --content any rows.jsonl)" '0 '
-like 'another --content' "$(run --content json a)" '^2 zeroth tokenize: --content json: expected text or any$'
+like 'another --content' "$(run --content json a)" '^2 zeroth tokenize: --content json: expected text, rows or any$'
+
+# ---- rows ----
+# Those of a file give what their texts give as files of their own, however they come.
+cat >rows.jsonl <<'END'
+{"id": 1, "text": "one"}
+{"id": 2, "text": "two"}
+{"id": 3, "text": "thr\u00e9e\n"}
+END
+printf one >r1; printf two >r2; printf 'thr\xc3\xa9e\n' >r3
+run --documents r1 r2 r3 >/dev/null
+dd if=ab.tok bs=8192 skip=1 2>/dev/null >want
+rows() { got=$(run --documents --content rows "$@") && dd if=ab.tok bs=8192 skip=1 2>/dev/null | cmp - want && echo "same $got"; }
+is 'rows are the documents that their texts are' "$(rows rows.jsonl)" 'same 0 '
+like 'they are counted' "$(head -n 1 out)" '^tokenized   13 B in 3 documents, each before <\|endoftext\|>: '
+like '... in the file' "$(header ab.tok)" '"records":"3"'
+is 'on standard input' "$(rows - <rows.jsonl)" 'same 0 '
+is 'in small pieces' "$(rows --chunk-bytes 1 rows.jsonl)" 'same 0 '
+is 'in a list over lines' "$(rows - < <(printf '\xef\xbb\xbf['; sed '$!s/$/,/; s/, /,\n/' rows.jsonl; echo ']'))" 'same 0 '
+is 'of another field' "$(rows --field text=body - < <(sed 's/"text"/"text": 3, "body"/' rows.jsonl))" 'same 0 '
+is 'in a stream with <|endoftext|> before each' "$(run --content rows rows.jsonl; tail -c +1025 ab.tok | sha256sum)" \
+	"$(run r1 r2 r3; tail -c +1025 ab.tok | sha256sum)"
+is 'empty lines and empty texts are no documents' "$(rows - < <(sed '1s/^/\n{"text": ""}\n/' rows.jsonl; printf ' \t\n\n'))" 'same 0 '
+is '... the texts are counted' "$(tail -n 1 out)" 'left out    1 of 4 rows: empty'
+like '... in the file, too' "$(header ab.tok)" '"dropped.empty":"1"'
+refused() { printf "$1" | run --documents --content rows "${@:2}" -; }
+like 'a text that is null' "$(refused '{"text": "a"}\n{"text": null}\n')" '^2 zeroth: standard input:2: field text: expected a text, found null$'
+like 'one that is a number' "$(refused '\n{"text": 1}')" '^2 zeroth: standard input:2: field text: expected a text, found another type of JSON$'
+like 'no text' "$(refused '{"id": 1, "body": "a"}\n')" '^2 zeroth: standard input:1: has no field text, but id body: --field text=NAME reads another$'
+like 'no object' "$(refused '"a"\n')" '^2 zeroth: standard input:1: expected an object of JSON$'
+like 'no JSON' "$(refused '{"text": "a"}\n{"text": "a\n')" '^2 zeroth: standard input:2: not JSON: '
+like 'no rows' "$(refused '\n{"text": ""}\n')" '^2 zeroth: there is no row with a text in standard input$'
+like 'a field of what are no rows' "$(run --field text=body r1)" '^2 zeroth tokenize: --field goes with --content rows'
+like 'another name of a field' "$(run --content rows --field body r1)" '^2 zeroth tokenize: --field body: expected text=NAME$'
+is 'what was refused leaves the output as it was' "$(header ab.tok | grep -c dropped.empty; ls ./*.tmp* 2>/dev/null)" 1
 
 # ---- bits per byte ----
 # Of documents of 7 bytes; a document's first token, of one byte, is no target, and <|endoftext|> has no bytes.
