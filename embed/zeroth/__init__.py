@@ -76,23 +76,43 @@ _VALUES = ctypes.CFUNCTYPE(ctypes.c_int, _AT, _I64, _I64, _I64, _AT)
 
 
 def _beside():
-    """The library of the prefix that this file is installed in, PREFIX/share/zeroth/python/zeroth, if
-    it belongs to root, oneself or the owner of this file."""
+    """The library of a wheel, _prefix beside this file, or of the prefix that this file is installed
+    in, PREFIX/share/zeroth/python/zeroth, if it belongs to root, oneself or the owner of this file."""
     here = os.path.realpath(__file__)
-    prefix = os.path.join(os.path.dirname(here), "..", "..", "..", "..")
+    folder = os.path.dirname(here)
     owners = 0, os.geteuid(), os.stat(here).st_uid
-    if os.path.basename(os.path.dirname(os.path.dirname(here))) != "python":
-        return None
-    for lib in ("lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
-        path = os.path.realpath(os.path.join(prefix, lib, "libzeroth.so.0"))
-        if os.path.exists(path) and os.stat(path).st_uid in owners:
-            return path
+    prefixes = [os.path.join(folder, "_prefix")]
+    if os.path.basename(os.path.dirname(folder)) == "python":
+        prefixes.append(os.path.join(folder, "..", "..", "..", ".."))
+    for prefix in prefixes:
+        for lib in ("lib", "lib64",
+                    os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
+            path = os.path.realpath(os.path.join(prefix, lib, "libzeroth.so.0"))
+            if os.path.exists(path) and os.stat(path).st_uid in owners:
+                return path
     return None
 
 
+def _open_library():
+    """The library, or what to do where there is none that can be loaded."""
+    chosen = os.environ.get("ZEROTH_LIBRARY")
+    name = chosen or _beside() or "libzeroth.so.0"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as e:
+        found = None if chosen else ctypes.util.find_library("zeroth")
+        if found and found != name:
+            return ctypes.CDLL(found)
+        raise ImportError(
+            "the package zeroth needs the library libzeroth: {}. {}".format(
+                e, "ZEROTH_LIBRARY names this one" if chosen else
+                "Install it with this package (apt install python3-zeroth; or pip install the "
+                "wheel, which has both; or make install), or name its file: "
+                "ZEROTH_LIBRARY=/usr/local/lib/libzeroth.so.0")) from None
+
+
 def _load():
-    name = os.environ.get("ZEROTH_LIBRARY") or _beside() or ctypes.util.find_library("zeroth")
-    lib = ctypes.CDLL(name or "libzeroth.so.0")
+    lib = _open_library()
     lib.zeroth_new.restype = _AT
     lib.zeroth_error.restype = lib.zeroth_version.restype = _TEXT
     takes = {
@@ -112,12 +132,31 @@ def _load():
         "sum": [ctypes.POINTER(ctypes.POINTER(_F64)), _I64],
     }
     for call, arguments in takes.items():
+        if not hasattr(lib, "zeroth_" + call):
+            raise ImportError("{}, of version {}, has no zeroth_{}: it is not of this package, {}; "
+                              "install both of one version, or name the right one in "
+                              "ZEROTH_LIBRARY".format(lib._name, lib.zeroth_version().decode(),
+                                                      call, os.path.dirname(__file__)))
         getattr(lib, "zeroth_" + call).argtypes = [_AT] + arguments
     return lib
 
 
 _lib = _load()
 version = _lib.zeroth_version().decode()
+
+
+def _prefix():
+    """Where the command and configurations are: bin/zeroth, share/zeroth; None: not known."""
+    at = os.path.dirname(os.path.realpath(_lib._name)) if os.sep in _lib._name else ""
+    while at and at != "/":
+        if os.path.exists(os.path.join(at, "share", "zeroth", "defaults.ini")):
+            return at
+        at = os.path.dirname(at)
+    usual = [p for p in ("/usr/local", "/usr") if os.path.exists(p + "/share/zeroth/defaults.ini")]
+    return usual[0] if usual else None
+
+
+prefix = _prefix()
 
 
 def _whole(kind, value, what):

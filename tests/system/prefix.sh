@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# An installed tree that is moved: the program, the library and pkg-config find what lies beside them, where nobody else could
-# have put it.
+# An installed tree that is moved, and a wheel of it: the program, the library and pkg-config find what lies beside them,
+# where nobody else could have put it.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 cd "$scratch" || exit 99
 umask 022
@@ -11,6 +11,16 @@ built=$ZEROTH_PLUGIN_PATH configured=$(sed -n "s/^prefix = //p" "$ZR_BUILDDIR/Ma
 
 env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKE_TERMOUT make -s -C "$ZR_BUILDDIR" install DESTDIR="$PWD/root" > install.out 2>&1
 ok 'it is installed below DESTDIR' test -x "root$configured/bin/zeroth"
+is '... without files of libtool' "$(find root -name '*.la')" ''
+wheel=no
+if [ -z "$ZR_SANITIZE" ] && command -v python3 patchelf strip readelf dpkg >/dev/null; then
+	library=$(dirname "$(find "root$configured" -name libzeroth.so.0)") library=${library#root}
+	python3 "$ZR_SRCDIR/packaging/wheel.py" --stage "$PWD/root" --prefix "$configured" --bindir "$configured/bin" \
+		--libdir "$library" --pkgdata "$configured/share/zeroth" --version 1.2.3 --source "$ZR_SRCDIR" \
+		--work work --out . > wheel.out 2>&1
+	like 'a wheel is made of it' "$(ls ./*.whl; cat wheel.out)" '^\./zeroth-1\.2\.3-py3-none-manylinux_2_[0-9]*_'"$(uname -m)"'\.whl'
+	wheel=yes
+fi
 mv "root$configured" moved && rm -rf root
 top=$(pwd -P)/moved
 
@@ -31,6 +41,35 @@ like '... it loads its own plugins' "$("$zeroth" plugin info optimizer/adamw)" "
 ok '... and writes a plugin from its own templates' "$zeroth" plugin new scheduler mine
 ln -s "$zeroth" link
 like '... by a link, too' "$(./link plugin info optimizer/adamw)" "file +$top/"
+
+# ---- a wheel, unpacked as pip does ----
+if [ $wheel = no ]; then
+	skip 'a wheel' 'sanitizers, or no patchelf or dpkg'
+else
+	python3 - ./*.whl <<'END'
+import base64, csv, hashlib, io, os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as z:
+    names = [i.filename for i in z.infolist()]
+    for i in z.infolist():
+        os.chmod(z.extract(i, "site"), i.external_attr >> 16 & 0o777)
+    record = "zeroth-1.2.3.dist-info/RECORD"
+    listed = list(csv.reader(io.StringIO(z.read(record).decode())))
+wrong = [n for n, digest, size in listed[:-1] if "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(
+    open("site/" + n, "rb").read()).digest()).decode().rstrip("=") != digest or os.stat("site/" + n).st_size != int(size)]
+print("record", [r[0] for r in listed] == names and not wrong, file=open("record", "w"))
+END
+	is 'its record is right' "$(cat record)" 'record True'
+	inside=$PWD/site/zeroth/_prefix
+	is 'its command trains to the same digest' "$("$inside/bin/zeroth" train small.ini -o run.dir=wheel 2>&1 | grep '^digest')" "$want"
+	is '... as its library does, without another' "$(cd site && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import zeroth
+print(zeroth._lib._name, zeroth.prefix)' 2>&1)" "$(realpath "$inside")/lib/libzeroth.so.0 $(realpath "$inside")"
+	is 'nothing of this machine is left in it' "$(find site -name '*.so*' -o -name zeroth -path '*bin*' -type f | while read -r f; do
+		readelf -d "$f" | grep -E 'R(UN)?PATH' | grep -v '\[\$ORIGIN[/.a-z0-9_-]*\]'
+		ldd "$f" | grep -E '=> (/|not found)' | grep -vE "=> $(realpath site)|=> [^ ]*/(lib(c|m|gcc_s)|ld-linux[^ ]*)\.so"
+	done)" ''
+	is 'what travels has its licence' "$(find site/zeroth/_prefix/lib/beside -type f | wc -l)" "$(find site/*.dist-info/licenses -name copyright | wc -l)"
+	is 'the import says what to do without a library' "$(rm -rf site/zeroth/_prefix; cd site && LD_LIBRARY_PATH='' python3 -c 'import zeroth' 2>&1 | grep -c 'ImportError: the package zeroth needs the library libzeroth: .*: cannot open shared object file.*pip install the wheel')" 1
+fi
 
 # ---- what builds against it ----
 library=$(dirname "$(find "$top" -name libzeroth.so.0 | head -n 1)")

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# packaging: a wheel for pip, which carries the command, the library and plugins, and the libraries that they link.
+EXTRA_DIST += %D%/wheel.py
+
+# zeroth-VERSION-py3-none-manylinux_X_Y_ARCH.whl, in the build directory.
+wheel: all
+	rm -rf wheel.stage
+	$(MAKE) install DESTDIR='$(abs_builddir)/wheel.stage' >/dev/null
+	python3 $(srcdir)/%D%/wheel.py --stage '$(abs_builddir)/wheel.stage' --prefix '$(prefix)' \
+		--bindir '$(bindir)' --libdir '$(libdir)' --pkgdata '$(pkgdatadir)' --version '$(VERSION)' \
+		--source '$(srcdir)' --work '$(abs_builddir)/wheel.work' --out '$(abs_builddir)'
+	rm -rf wheel.stage
+.PHONY: wheel
