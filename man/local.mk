@@ -17,7 +17,7 @@ dist_man_MANS += \
 	%D%/zeroth.ini.5 \
 	%D%/zeroth-plugin.7 \
 	%D%/zeroth-cluster.7
-dist_man_MANS += %D%/zeroth.3 %D%/zeroth_model.3 %D%/zeroth-torch.7
+dist_man_MANS += %D%/zeroth.3 %D%/zeroth_model.3 %D%/zeroth-torch.7 %D%/zeroth-python.7
 dist_man_MANS += %D%/zeroth-report.1 %D%/zeroth-watch.1 %D%/zeroth-tutorial.7
 EXTRA_DIST += %D%/options.sh
 
