@@ -22,6 +22,13 @@ struct zr_bound {
 	uint64_t *mark;          /* [n] of each one with ZR_F_MARK: the last one */
 };
 
+/* Scalars of the run of an optimizer with advance(): those before update number `update`, for
+ * which it was called last, and those that it made then. */
+struct zr_run_kept {
+	int64_t update;
+	double before[ZR_OPT_RUN], now[ZR_OPT_RUN];
+};
+
 /* What the device remembers of what was enqueued, by numbers that grow; 0: nothing. */
 struct zr_marks {
 	uint64_t made;
@@ -58,6 +65,10 @@ struct zr_session {
 	/* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_seg *seg, *group_seg;
 	struct zr_buf *state_buf; /* [n_states] likewise */
+	/* [n_optimizers]; scratch: rates of the groups of one, sums behind them; their options */
+	struct zr_run_kept *run;
+	double *run_lr;
+	const void **run_opts;
 
 	/* the program that runs */
 	const struct zr_lowered *running; /* NULL: none */
@@ -141,6 +152,11 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 int zr_session_change(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 /* with the optimizers' states and the persistent numbers: the training begins */
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
+
+/* Scalars of the run of optimizer k after the updates so far, NULL: it has none; as a checkpoint
+ * had them. Not collective. */
+const double *zr_run_of(const struct zr_session *s, int32_t k);
+void zr_run_set(struct zr_session *s, int32_t k, const double *values);
 
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);

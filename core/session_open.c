@@ -6,6 +6,7 @@
 #include "core/memory/tier.h"
 #include "core/persistent.h"
 #include "core/program/route.h"
+#include "core/update/update.h"
 #include "core/values.h"
 
 #include <stdlib.h>
@@ -107,7 +108,7 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 	s->chunk = zr_chunk_new();
 	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg &&
 	    s->state_buf && s->chunk)
-		return 0;
+		return zr_run_open(s, err);
 	return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 }
 
@@ -180,9 +181,11 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
-	void *const table[] = { s->param,       s->dparam,     s->accumulate, s->view,
-				s->seg,         s->group_seg,  s->state_buf,  s->chunk,
-				s->frozen_hash, s->persistent, s->renewed,    s };
+	void *const table[] = { s->param,      s->dparam,   s->accumulate,
+				s->view,       s->seg,      s->group_seg,
+				s->state_buf,  s->chunk,    s->frozen_hash,
+				s->persistent, s->renewed,  s->run,
+				s->run_lr,     s->run_opts, s };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 }

@@ -18,12 +18,16 @@ struct zr_chunk {
 	zr_values_fn *in;
 	zr_masters_fn *out;
 	void *arg;
+	int begins;           /* states that begin as the parameters are what comes in */
 	struct zr_error *err; /* of the call that goes on */
 };
 
 struct zr_chunk *zr_chunk_new(void)
 {
-	return aligned_alloc(64, zr_up(sizeof(struct zr_chunk), 64));
+	struct zr_chunk *c = aligned_alloc(64, zr_up(sizeof *c, 64));
+	if (c)
+		c->begins = 0;
+	return c;
 }
 
 int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
@@ -122,6 +126,35 @@ int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, ui
 	return zr_datum_pass(s, p, ZR_D_LOWP, copy, 1, err);
 }
 
+/* States that begin as the parameters are what is at x, of a chunk's part of a run. */
+static int state_from_param(struct zr_session *s, const struct zr_subgroup *p,
+			    const struct zr_block_run *r, float *x, struct zr_error *err)
+{
+	const struct zr_optimizer *o = &s->roles->optimizer[r->optimizer];
+	int64_t from = p->first, end = p->first + p->n;
+	int rc = 0;
+	if (!zr_intersect(r->first, r->first + r->n, &from, &end))
+		return 0;
+
+	const struct zr_subgroup part = zr_subgroup_in(s->plan, r, from, end - from);
+	float *values = x + (from - p->first) * ZR_BLOCK;
+	for (uint32_t i = 0; !rc && i < o->n_states; i++)
+		if (zr_state_flags(o, i) & ZR_STATE_FROM_PARAM)
+			rc = zr_datum_pass(s, &part, ZR_D_STATE + (int)(o->first_state + i), values,
+					   1, err);
+	return rc;
+}
+
+static int states_from_params(struct zr_session *s, const struct zr_subgroup *p, float *x,
+			      struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t r = s->plan->first_run[p->unit]; !rc && r < s->plan->first_run[p->unit + 1];
+	     r++)
+		rc = state_from_param(s, p, &s->plan->run[r], x, err);
+	return rc;
+}
+
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
 typedef int chunk_fn(struct zr_session *s, const struct zr_subgroup *p, int32_t rank);
 static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn)
@@ -145,6 +178,8 @@ static int take_in(struct zr_session *s, const struct zr_subgroup *p)
 	int rc = 0;
 	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
 		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, c->err);
+	if (!rc && c->begins)
+		rc = states_from_params(s, p, c->x, c->err);
 	if (rc)
 		return rc;
 	return zr_master_in(s, p, c->x, c->work, c->err);
@@ -246,7 +281,11 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 		rc = zr_persistent_renew(s, 0, err);
 	if (rc)
 		return rc;
-	return zr_session_fill(s, fn, arg, err);
+
+	s->chunk->begins = 1;
+	rc = zr_session_fill(s, fn, arg, err);
+	s->chunk->begins = 0;
+	return rc;
 }
 
 /* From who holds it to its group. */

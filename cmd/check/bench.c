@@ -69,6 +69,24 @@ static void fill_state(struct zr_bench *b, uint32_t i)
 	}
 }
 
+uint32_t zr_bench_scalars(const struct zr_bench *b)
+{
+	if (b->c->minor < 5 || !ZR_HAS(b->v, struct zr_optimizer_v1, n_run) || !b->v->advance)
+		return 0;
+	return b->v->n_run;
+}
+
+static void read_flags(struct zr_bench *b)
+{
+	const int some = ZR_HAS(b->v, struct zr_optimizer_v1, state_flags) && b->v->state_flags;
+
+	for (uint32_t i = 0; some && b->c->minor >= 5 && i < b->n_states; i++) {
+		zr_enter(b->c, ZR_MAIN, "state_flags");
+		b->flags[i] = b->v->state_flags(b->it.inst, i);
+		zr_left(b->c, 0);
+	}
+}
+
 /* Only stable for the life of an instance, so it is read again for each. */
 static void read_states(struct zr_bench *b)
 {
@@ -86,6 +104,7 @@ static void read_states(struct zr_bench *b)
 	b->n_states = n;
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(&b->state[i], (const char *)s + (size_t)i * b->v->state_stride, sizeof *s);
+	read_flags(b);
 }
 
 /* A parameter at which it shows how copies in 16 bits are rounded; u: random bits. */
@@ -155,6 +174,10 @@ static void prepare(struct zr_bench *b, const struct zr_bench_way *way)
 	}
 
 	fill_master(b, way->params);
+	for (uint32_t i = 0; i < b->n_states; i++)
+		for (int64_t k = 0; k < n && b->flags[i] & ZR_STATE_FROM_PARAM; k++)
+			if (!zr_bench_padding(k) && b->state[i].dtype == ZR_F32)
+				memcpy(b->data[i] + 4 * k, &b->master[k], 4);
 	memset(b->lowp, 0x5c, (size_t)n * 4);
 	for (int64_t k = 0; k < n; k++)
 		if (zr_bench_padding(k))
@@ -209,7 +232,7 @@ struct piece {
 	char *segments; /* as they are lent, seg_stride apart */
 	uint64_t n_seg;
 	struct zr_buf state[ZR_BENCH_STATES];
-	double *partials;
+	double *partials, *run, *run_before;
 	struct zr_opt_step *step;
 	struct zr_scalars *scalars;
 	void *work;
@@ -334,7 +357,23 @@ static size_t step_size(int minor)
 		return offsetof(struct zr_opt_step, work);
 	if (minor < 4)
 		return offsetof(struct zr_opt_step, native);
+	if (minor < 5)
+		return offsetof(struct zr_opt_step, run);
 	return sizeof(struct zr_opt_step);
+}
+
+/* The scalars of the run, which a step may only read; NULL: it has none. */
+static double *lend_scalars(const struct zr_bench *b, const double *values)
+{
+	const size_t bytes = zr_bench_scalars(b) * sizeof *values;
+	double *lent;
+
+	if (!bytes)
+		return NULL;
+	lent = zr_area_new(b->c, "the scalars of the run", bytes, 8);
+	memcpy(lent, values, bytes);
+	zr_area_protect(b->c, lent, 1);
+	return lent;
 }
 
 static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
@@ -392,6 +431,10 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 				p->partials[i * b->v->n_partial + k] = b->total[p->seg[i].param][k];
 	}
 
+	p->run = lend_scalars(b, b->run);
+	p->run_before = lend_scalars(b, b->run_before);
+	s.run = p->run;
+	s.run_before = p->run_before;
 	s.partials = p->partials;
 	s.work = p->work;
 	s.work_bytes = p->work_bytes;
@@ -416,6 +459,10 @@ static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_wa
 	zr_area_free(c, p->segments);
 	if (p->partials)
 		zr_area_free(c, p->partials);
+	if (p->run) {
+		zr_area_free(c, p->run);
+		zr_area_free(c, p->run_before);
+	}
 	zr_area_free(c, p->step);
 }
 
@@ -487,6 +534,75 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 		zr_area_free(c, p.work);
 }
 
+/* Sums over all parameters; whether they are finite. */
+static int sum_all(const struct zr_bench *b, double *sums)
+{
+	int finite = 1;
+
+	for (uint32_t k = 0; k < b->v->n_partial; k++) {
+		struct zr_exact all = { 0 };
+		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
+			zr_exact_merge(&all, &b->sums[i][k]);
+		sums[k] = zr_exact_value(&all);
+		finite &= isfinite(sums[k]) != 0;
+	}
+
+	return finite;
+}
+
+/* One call of advance(), with nothing that it may not touch in reach; run: in and out. */
+static void advance_once(struct zr_bench *b, const struct zr_bench_way *way, int number,
+			 double *run)
+{
+	struct zr_check *c = b->c;
+	const double lr = way->lr ? way->lr : 1e-2, *sums = b->all;
+	const size_t bytes = zr_bench_scalars(b) * sizeof *run;
+	const size_t known = offsetof(struct zr_opt_update, sums) + sizeof(double *);
+	const void *opts[2] = { b->it.opts, b->others };
+	double *lent = zr_area_new(c, "the scalars of the run", bytes, 8);
+	struct zr_opt_update u = { .size = sizeof u,
+				   .n_group = b->others ? 2 : 1,
+				   .step = number,
+				   .lr = (const double[]){ lr, lr },
+				   .opts = opts,
+				   .sums = b->v->n_partial ? sums : NULL };
+
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++)
+		u.elements += zr_bench_tensors[i].elements;
+	memcpy(lent, run, bytes);
+	struct zr_opt_update *at = zr_lend(c, "struct zr_opt_update", &u, sizeof u, known);
+	zr_area_protect(c, at, 1);
+	judge(b, way, ZR_CALL(c, ZR_STEP, "advance", b->v->advance(b->it.inst, at, lent)));
+	memcpy(run, lent, bytes);
+	zr_area_free(c, at);
+	zr_area_free(c, lent);
+}
+
+/* Scalars of the run for this update: those of a step that does not count are made again. A run
+ * ends with sums that are not finite. */
+static void advance(struct zr_bench *b, const struct zr_bench_way *way, int number)
+{
+	const uint32_t n = zr_bench_scalars(b);
+	double again[ZR_OPT_RUN];
+
+	memcpy(b->run_before, b->run, sizeof b->run);
+	memcpy(again, b->run, sizeof again);
+	if (!sum_all(b, b->all))
+		return;
+	advance_once(b, way, number, b->run);
+	advance_once(b, way, number, again);
+	for (uint32_t i = 0; i < n; i++) {
+		if (memcmp(&b->run[i], &again[i], sizeof again[i]))
+			zr_check_fail(b->c,
+				      "advance() makes %s %a, and called again %a; what it makes "
+				      "follows from its arguments alone",
+				      b->v->run_names[i], b->run[i], again[i]);
+		if (!way->lenient && !isfinite(b->run[i]))
+			zr_check_fail(b->c, "advance() makes %s %g; scalars of the run are finite",
+				      b->v->run_names[i], b->run[i]);
+	}
+}
+
 static void update(struct zr_bench *b, const struct zr_bench_way *way, int number)
 {
 	int64_t piece = way->piece ? way->piece : b->blocks;
@@ -494,6 +610,8 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 	struct piece p = { 0 };
 
 	fill_grad(b, way, number);
+	if (zr_bench_scalars(b) && !b->v->n_partial)
+		advance(b, way, number);
 	if (b->v->caps & ZR_OPT_WHOLE) {
 		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
 			step_tensor(b, way->backwards ? ZR_BENCH_TENSORS - 1 - i : i, way, number);
@@ -515,6 +633,8 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 		for (int i = 0; !pass && i < ZR_BENCH_TENSORS; i++)
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
 				b->total[i][k] = zr_exact_value(&b->sums[i][k]);
+		if (!pass && zr_bench_scalars(b))
+			advance(b, way, number);
 	}
 }
 

@@ -3,6 +3,7 @@
  * optimizer.c - tests of optimizers.
  */
 #include "cmd/check/optimizer.h"
+#include "core/setup.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,6 +49,56 @@ static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t
 			zr_check_fail(c, "two states are called %s", s->name);
 }
 
+static void look_at_flags(struct zr_check *c, const struct zr_bench *b)
+{
+	const struct zr_optimizer_v1 *v = c->vtbl;
+	const uint32_t known = ZR_STATE_FROM_PARAM | ZR_STATE_FOR_EVAL;
+	int evaluate = 0;
+
+	if (!ZR_HAS(v, struct zr_optimizer_v1, state_flags) || !v->state_flags)
+		return;
+
+	for (uint32_t i = 0; i < b->n_states; i++) {
+		const uint32_t flags = b->flags[i];
+		if (flags & ~known)
+			zr_check_fail(c, "state %s has unknown flags 0x%x", b->state[i].name,
+				      flags & ~known);
+		if (flags && b->state[i].dtype != ZR_F32)
+			zr_check_fail(c, "state %s has flags 0x%x and is not of ZR_F32",
+				      b->state[i].name, flags);
+		if (flags & ZR_STATE_FROM_PARAM && b->state[i].init != 0)
+			zr_check_fail(c, "state %s begins as the parameter, and with %g",
+				      b->state[i].name, b->state[i].init);
+		evaluate += (flags & ZR_STATE_FOR_EVAL) != 0;
+	}
+
+	if (evaluate > 1)
+		zr_check_fail(c, "%d states have the weights for evaluation; one can", evaluate);
+}
+
+static void look_at_scalars(struct zr_check *c)
+{
+	const struct zr_optimizer_v1 *v = c->vtbl;
+
+	if (!ZR_HAS(v, struct zr_optimizer_v1, n_run))
+		return;
+	if (!v->advance != !v->n_run || !v->run_names != !v->n_run || v->n_run > ZR_OPT_RUN)
+		zr_check_fail(c, "n_run is %u, with %s advance() and %s names; 1 to %d need both",
+			      v->n_run, v->advance ? "an" : "no", v->run_names ? "some" : "no",
+			      ZR_OPT_RUN);
+	for (uint32_t i = 0; i < v->n_run; i++) {
+		if (!zr_is_state_name(v->run_names[i]))
+			zr_check_fail(c,
+				      "scalar %u of the run is called \"%s\"; a name has 1 to 128 "
+				      "letters, digits, _ - or .",
+				      i, v->run_names[i] ? v->run_names[i] : "");
+		for (uint32_t k = 0; k < i; k++)
+			if (!strcmp(v->run_names[k], v->run_names[i]))
+				zr_check_fail(c, "two scalars of the run are called %s",
+					      v->run_names[i]);
+	}
+}
+
 void zr_test_states(struct zr_check *c)
 {
 	const struct zr_optimizer_v1 *v = c->vtbl;
@@ -65,6 +116,8 @@ void zr_test_states(struct zr_check *c)
 	zr_blame(c, "states");
 	for (uint32_t i = 0; i < b->n_states; i++)
 		look_at_state(c, b, i);
+	look_at_flags(c, b);
+	look_at_scalars(c);
 }
 
 void zr_test_step(struct zr_check *c)
@@ -221,7 +274,11 @@ void zr_test_rounding(struct zr_check *c)
 /* One instance updates the tensors of all its groups, each with the options of its own. */
 void zr_test_param_groups(struct zr_check *c)
 {
+	const struct zr_optimizer_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
+
+	if (v->n_partial && ZR_HAS(v, struct zr_optimizer_v1, n_run) && v->n_run)
+		zr_check_skip(c, "what it sums over all parameters joins its groups");
 
 	zr_try_host(c, &t);
 	zr_try_options(c, &t);

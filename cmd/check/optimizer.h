@@ -65,6 +65,7 @@ struct zr_bench {
 	const struct zr_optimizer_v1 *v;
 	struct zr_state state[ZR_BENCH_STATES]; /* as declared */
 	uint32_t n_states;
+	uint32_t flags[ZR_BENCH_STATES]; /* ZR_STATE_* */
 	int64_t blocks;
 	float *master, *grad;
 	int no_fp16; /* it says that it does not write such copies */
@@ -72,12 +73,17 @@ struct zr_bench {
 	void *others; /* options of ZR_GROUPS_MIXED; NULL: none */
 	struct zr_exact sums[ZR_BENCH_TENSORS][64];
 	double total[ZR_BENCH_TENSORS][64]; /* of partial() */
+	/* scalars of the run, and those before the last update */
+	double run[ZR_OPT_RUN], run_before[ZR_OPT_RUN];
+	double all[64]; /* sums over all parameters, of the last partial() */
 	/* of its update of one element (zeroth/elementwise.h): constant data; NULL: it has none */
 	const char *functions, *text;
 };
 
 struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way);
 void zr_bench_free(struct zr_bench *b);
+/* How many scalars of the run it has in the host that is played, 0: none. */
+uint32_t zr_bench_scalars(const struct zr_bench *b);
 /* Bytes of a block of a state. */
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */

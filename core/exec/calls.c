@@ -123,13 +123,16 @@ int zr_take_totals(struct zr_session *s, const struct zr_call *c)
 
 	for (int64_t i = 0; !rc && i < (int64_t)s->facts->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
-		sums[i] = (struct zr_exact){ 0 }; /* they begin again */
 		if (isnan(totals[i]))
 			rc = zr_err(c->err, ZR_ENUMERIC,
 				    "step %lld: what the optimizer sums over %s is not finite",
 				    (long long)zr_step_running(s),
 				    s->facts->layout.tensor[i / width].decl->name);
 	}
+	if (!rc)
+		rc = zr_run_by_sums(s, sums, c->err);
+
+	memset(sums, 0, c->o[ZR_O_TOTALS_SUMS].bytes); /* they begin again */
 	return rc;
 }
 

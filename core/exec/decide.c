@@ -14,6 +14,7 @@
 
 #include "core/exec/exec.h"
 #include "core/update/clip.h"
+#include "core/update/update.h"
 
 /* All programs and settings in one number, which every rank must agree on. */
 static int64_t programs_hash(const struct zr_setup *p)
@@ -79,7 +80,7 @@ int zr_ask_rates(struct zr_session *s, const struct zr_call *c)
 
 	s->decided->update = s->applied + 1;
 	set_scalars(s);
-	return 0;
+	return zr_run_by_rates(s, c->err);
 }
 
 static void name_overflow(const struct zr_layout *l, int64_t bad, struct zr_step_result *r)

@@ -24,7 +24,7 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 	const struct zr_optimizer *o = &s->roles->optimizer[s->roles->param_group[group].optimizer];
 	const struct zr_entry *e = o->it.section->plugin->entry;
 	const int knows = e->draft == ZR_DRAFT_REVISION;
-	return (struct zr_opt_step){
+	struct zr_opt_step step = {
 		.size = sizeof(struct zr_opt_step),
 		.n_state = o->n_states,
 		/* 48 bytes until it could grow */
@@ -40,6 +40,9 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 		.native = ops->native,
 		.elementwise = ops->elementwise,
 	};
+
+	zr_run_point(s, s->roles->param_group[group].optimizer, &step);
+	return step;
 }
 
 /* The segments of one group, of those that s->seg holds, `stride` apart; their number. */

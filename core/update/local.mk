@@ -6,6 +6,7 @@ core_libcore_la_SOURCES += \
 	%D%/groups.c \
 	%D%/optimizers.h %D%/optimizers_start.c \
 	%D%/partial.c \
+	%D%/run.c \
 	%D%/runs.c \
 	%D%/states.c \
 	%D%/update.c %D%/update.h \

@@ -41,6 +41,24 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 	return (const struct zr_state *)((const char *)o->states + at);
 }
 
+/* ZR_STATE_* of one. */
+static inline uint32_t zr_state_flags(const struct zr_optimizer *o, uint32_t i)
+{
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
+	if (ZR_HAS(v, struct zr_optimizer_v1, state_flags) && v->state_flags)
+		return v->state_flags(o->it.inst, i);
+	return 0;
+}
+
+/* Of its states that which has the weights for evaluation; -1: none has. */
+static inline int32_t zr_eval_state(const struct zr_optimizer *o)
+{
+	for (uint32_t i = 0; i < o->n_states; i++)
+		if (zr_state_flags(o, i) & ZR_STATE_FOR_EVAL)
+			return (int32_t)i;
+	return -1;
+}
+
 /* state tensors of all optimizers together: with the other data of a sub-group they are bits of
  * 32 */
 #define ZR_STATES_MAX 28
@@ -48,6 +66,10 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 /* states.c: bytes of one per block; whether its states can be kept, and read back from a
  * checkpoint. */
 uint32_t zr_state_bytes(const struct zr_state *st);
+int zr_is_state_name(const char *name);
+
+/* run.c: how many scalars of the run one has. */
+uint32_t zr_run_scalars(const struct zr_optimizer *o);
 int zr_states_check(const struct zr_optimizer *o, struct zr_error *err);
 
 /* Its tensors are updated as whole matrices. whole.c: work memory for one of them. */

@@ -90,6 +90,32 @@ static int add_states(struct zr_setup_roles *r, struct zr_optimizer *o, struct z
 	return zr_states_check(o, err);
 }
 
+/* Whether scalars of the run have names, and a function that makes them. */
+static int check_run(const struct zr_optimizer *o, struct zr_error *err)
+{
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
+	if (!ZR_HAS(v, struct zr_optimizer_v1, n_run) || (!v->n_run && !v->advance))
+		return 0;
+	if (!v->advance || !v->run_names || !v->n_run || v->n_run > ZR_OPT_RUN)
+		return zr_err(err, ZR_EINVAL,
+			      "optimizer %s declares %u scalars of the run, %s advance() and %s "
+			      "names; 1 to %d need both",
+			      id_of(o), v->n_run, v->advance ? "with" : "without",
+			      v->run_names ? "with" : "without", ZR_OPT_RUN);
+
+	for (uint32_t i = 0; i < v->n_run; i++) {
+		int known = 0;
+		for (uint32_t k = 0; k < i; k++)
+			known |= !strcmp(v->run_names[k], v->run_names[i]);
+		if (known || !zr_is_state_name(v->run_names[i]))
+			return zr_err(err, ZR_EINVAL,
+				      "optimizer %s: scalar %u of the run: \"%s\" is the name of "
+				      "another, or no name of letters, digits, _ - or .",
+				      id_of(o), i + 1, v->run_names[i] ? v->run_names[i] : "");
+	}
+	return 0;
+}
+
 /* Whether an optimizer has the functions that its caps and sums need. */
 static int check_calls(const struct zr_optimizer *o, struct zr_error *err)
 {
@@ -111,7 +137,7 @@ static int check_calls(const struct zr_optimizer *o, struct zr_error *err)
 			      "optimizer %s takes whole parameters, so it needs "
 			      "step_whole() and no partial sums",
 			      id_of(o));
-	return 0;
+	return check_run(o, err);
 }
 
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)

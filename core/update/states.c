@@ -13,14 +13,41 @@
 #define LONGEST_NAME 128       /* checkpoints read names of that length back */
 #define MOST_BYTES   (1 << 20) /* per block */
 
+int zr_is_state_name(const char *name)
+{
+	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	size_t n = 0;
+	if (name)
+		n = strspn(name, letters);
+	return n && n <= LONGEST_NAME && !name[n];
+}
+
+static int check_flags(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
+{
+	const uint32_t flags = zr_state_flags(o, i);
+	const uint32_t known = ZR_STATE_FROM_PARAM | ZR_STATE_FOR_EVAL;
+	const struct zr_state *st = zr_optimizer_state(o, i);
+	if (flags & ~known)
+		return zr_err(err, ZR_EINVAL, "\"%s\" has flags 0x%x, this zeroth knows 0x%x",
+			      st->name, flags, known);
+	if (flags && st->dtype != ZR_F32)
+		return zr_err(err, ZR_EINVAL,
+			      "\"%s\" has flags 0x%x, which are for states of ZR_F32", st->name,
+			      flags);
+	if (flags & ZR_STATE_FROM_PARAM && st->init != 0)
+		return zr_err(err, ZR_EINVAL,
+			      "\"%s\" begins as the parameter, and with %g; expected 0 there",
+			      st->name, st->init);
+	if (flags & ZR_STATE_FOR_EVAL && zr_eval_state(o) != (int32_t)i)
+		return zr_err(err, ZR_EINVAL, "\"%s\" evaluates, and so does another one",
+			      st->name);
+	return 0;
+}
+
 static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
 {
 	const struct zr_state *st = zr_optimizer_state(o, i);
-	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-	size_t n = 0;
-	if (st->name)
-		n = strspn(st->name, letters);
-	if (!n || n > LONGEST_NAME || st->name[n])
+	if (!zr_is_state_name(st->name))
 		return zr_err(err, ZR_EINVAL,
 			      "its name must have 1 to %d letters, digits, _ - or "
 			      ".",
@@ -44,7 +71,7 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
 			      st->name, st->bytes_per_block, MOST_BYTES);
 	if (isfinite(st->init) && (st->init == 0 || st->dtype == ZR_F32))
-		return 0;
+		return check_flags(o, i, err);
 	return zr_err(err, ZR_EINVAL,
 		      "\"%s\" begins with %g, expected 0 or, of type ZR_F32, a "
 		      "number",

@@ -46,6 +46,14 @@ int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 
+/* run.c: scalars of the run. Tables for them, zeros at first; those of optimizer k for a step(). */
+int zr_run_open(struct zr_session *s, struct zr_error *err);
+void zr_run_point(const struct zr_session *s, int32_t k, struct zr_opt_step *step);
+/* Those for the update to come: of optimizers without sums, once rates are known; of the others,
+ * from sums[n_tensors][width] of all ranks. */
+int zr_run_by_rates(struct zr_session *s, struct zr_error *err);
+int zr_run_by_sums(struct zr_session *s, const struct zr_exact *sums, struct zr_error *err);
+
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How
  * many kinds of data there are, and go back to who holds them; bytes of a block of one kind;
  * where a kind begins in `blocks` blocks, or, of one more, where all end. */

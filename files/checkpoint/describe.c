@@ -258,6 +258,19 @@ static char *config_text(const struct zr_config *cfg)
 	return bad ? NULL : text;
 }
 
+/* run: the values, NULL: zeros. */
+static void describe_scalars(const struct zr_optimizer *o, const double *run,
+			     struct zr_ckpt_optimizer *out)
+{
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
+
+	out->n_run = (int32_t)zr_run_scalars(o);
+	for (int32_t i = 0; i < out->n_run; i++) {
+		out->run_name[i] = v->run_names[i];
+		out->run[i] = run ? run[i] : 0;
+	}
+}
+
 static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optimizer *out,
 			      struct zr_error *err)
 {
@@ -307,9 +320,10 @@ static int frozen_of(const struct zr_setup *p, const struct zr_manifest *m, int3
 	return ZR_FROZEN_SAVED;
 }
 
-static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
+static int describe_optimizers(const struct zr_session *s, struct zr_manifest *m,
 			       struct zr_error *err)
 {
+	const struct zr_setup *p = s->setup;
 	const size_t tensors = (size_t)p->facts.layout.n_tensors + 1;
 	int rc = 0;
 
@@ -321,8 +335,10 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m,
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 
 	m->n_optimizers = p->roles.n_optimizers;
-	for (int32_t k = 0; !rc && k < p->roles.n_optimizers; k++)
+	for (int32_t k = 0; !rc && k < p->roles.n_optimizers; k++) {
 		rc = describe_optimizer(&p->roles.optimizer[k], &m->optimizer[k], err);
+		describe_scalars(&p->roles.optimizer[k], zr_run_of(s, k), &m->optimizer[k]);
+	}
 
 	for (int32_t i = 0; i < p->facts.layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(&p->roles, i);
@@ -373,7 +389,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.config = config_text(p->cfg),
 	};
 
-	int rc = describe_optimizers(p, &m, err);
+	int rc = describe_optimizers(s, &m, err);
 	if (!rc)
 		rc = describe_data(&s->setup->roles.source->it, &m.settings, err);
 	if (!rc)

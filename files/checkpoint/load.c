@@ -229,6 +229,15 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	return rc;
 }
 
+/* Scalars of the run of an optimizer, as the checkpoint has them of its tensors. */
+static const double *run_of(const struct load *l, int32_t optimizer)
+{
+	for (int32_t i = 0; i < l->here.layout.n_tensors; i++)
+		if (l->here.optimizer_of[i] == optimizer)
+			return l->saved.optimizer[l->saved.optimizer_of[i]].run;
+	return l->here.optimizer[optimizer].run;
+}
+
 static int take_over(struct load *l, struct zr_error *err)
 {
 	struct zr_session *s = l->s;
@@ -237,6 +246,9 @@ static int take_over(struct load *l, struct zr_error *err)
 	s->applied = l->saved.applied;
 	s->scale = l->saved.scale;
 	*l->best = l->saved.best;
+	for (int32_t k = 0; k < l->here.n_optimizers; k++)
+		if (l->here.optimizer[k].n_run)
+			zr_run_set(s, k, run_of(l, k));
 	if (s->setup->facts.process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
 

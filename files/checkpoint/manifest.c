@@ -30,15 +30,33 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 	return list;
 }
 
+/* Doubles as texts that read back to the bit. */
+static json_t *scalars(const struct zr_ckpt_optimizer *o)
+{
+	json_t *list = json_array();
+
+	for (int32_t i = 0; i < o->n_run; i++)
+		zr_json_add(&list, json_pack("{s:s, s:o}", "name", o->run_name[i], "value",
+					     json_sprintf("%a", o->run[i])));
+
+	return list;
+}
+
+static json_t *optimizer(const struct zr_ckpt_optimizer *o)
+{
+	json_t *j = json_pack("{s:s, s:I, s:o}", "id", o->id, "state_version",
+			      (json_int_t)o->state_version, "states", states(o));
+	if (o->n_run)
+		zr_json_put(&j, "scalars", scalars(o));
+	return j;
+}
+
 static json_t *optimizers(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 
 	for (int32_t k = 0; k < m->n_optimizers; k++)
-		zr_json_add(&list,
-			    json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
-				      (json_int_t)m->optimizer[k].state_version, "states",
-				      states(&m->optimizer[k])));
+		zr_json_add(&list, optimizer(&m->optimizer[k]));
 
 	return list;
 }
@@ -119,6 +137,9 @@ static int version_of(const struct zr_manifest *m)
 {
 	int version = 1;
 
+	for (int32_t k = 0; k < m->n_optimizers; k++)
+		if (m->optimizer[k].n_run)
+			return 5;
 	if (m->layout.persistent)
 		return 4;
 
@@ -269,6 +290,23 @@ static int same_id(const char *a, const char *b)
 	return is_variant(a, b) || is_variant(b, a);
 }
 
+/* The same scalars of the run. */
+static int same_scalars(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved,
+			struct zr_error *err)
+{
+	if (here->n_run != saved->n_run)
+		return zr_err(err, ZR_EINVAL, "optimizer %s had %d scalars of the run, has %d",
+			      here->id, saved->n_run, here->n_run);
+
+	for (int32_t i = 0; i < here->n_run; i++)
+		if (strcmp(here->run_name[i], saved->run_name[i]))
+			return zr_err(err, ZR_EINVAL,
+				      "scalar %d of the run of optimizer %s was %s, is %s", i,
+				      here->id, saved->run_name[i], here->run_name[i]);
+
+	return 0;
+}
+
 /* The same plugin with the same states, of versions and types that it reads. */
 static int same_optimizer(const struct zr_ckpt_optimizer *here,
 			  const struct zr_ckpt_optimizer *saved, const char *tensor,
@@ -295,7 +333,7 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here,
 				      a->name, zr_dtype_find(a->dtype, NULL)->name);
 	}
 
-	return 0;
+	return same_scalars(here, saved, err);
 }
 
 /* What is left out here is where the model began, and must be what it was then. */

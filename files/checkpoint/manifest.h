@@ -19,6 +19,7 @@
 
 #include <limits.h>
 #include <unistd.h>
+#include <zeroth/optimizer.h>
 #include <zeroth/precision.h>
 
 #include <math.h>
@@ -27,8 +28,9 @@
 #include "files/safetensors.h"
 
 /* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
- * state was split over some of the ranks, 4 with tensors that have persistent numbers; else 1. */
-#define ZR_CKPT_VERSION      4
+ * state was split over some of the ranks, 4 with tensors that have persistent numbers, 5 with
+ * optimizers that have scalars of the run; else 1. */
+#define ZR_CKPT_VERSION      5
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 /* in meta: config.json of [model] path, as text */
 #define ZR_META_CONFIG  "zeroth.config.json"
@@ -55,6 +57,9 @@ struct zr_ckpt_optimizer {
 	uint32_t state_version;
 	int32_t n_states;
 	struct zr_ckpt_state *state;
+	int32_t n_run; /* scalars of the run */
+	const char *run_name[ZR_OPT_RUN];
+	double run[ZR_OPT_RUN];
 	int converts; /* here: it takes states of other versions and types */
 };
 

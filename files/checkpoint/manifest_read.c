@@ -197,6 +197,35 @@ static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_st
 	return rc;
 }
 
+/* Of version 5. */
+static int read_scalars(const struct reader *r, const json_t *list, struct zr_ckpt_optimizer *o)
+{
+	const char *value;
+	char *end;
+	int rc = 0;
+
+	if (!list)
+		return 0;
+	if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > ZR_OPT_RUN)
+		return bad(r, "scalars");
+
+	o->n_run = (int32_t)json_array_size(list);
+	for (int32_t i = 0; !rc && i < o->n_run; i++) {
+		const json_t *j = json_array_get(list, (size_t)i);
+		rc = text(r, j, "name", &o->run_name[i]);
+		if (!rc)
+			rc = text(r, j, "value", &value);
+		if (rc)
+			return rc;
+
+		o->run[i] = strtod(value, &end);
+		if (!*value || *end || !isfinite(o->run[i]) || strlen(o->run_name[i]) > 128)
+			return bad(r, "scalars");
+	}
+
+	return rc;
+}
+
 static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckpt_optimizer *o)
 {
 	const json_t *list = json_object_get(j, "states");
@@ -217,8 +246,10 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 
 	for (int32_t i = 0; !rc && i < o->n_states; i++)
 		rc = read_state(r, json_array_get(list, (size_t)i), &o->state[i]);
+	if (rc)
+		return rc;
 
-	return rc;
+	return read_scalars(r, json_object_get(j, "scalars"), o);
 }
 
 static int read_optimizers(const struct reader *r)
@@ -469,8 +500,8 @@ static int read_texts(const struct reader *r)
 	return rc;
 }
 
-/* The fields of version 1, of 2: what is frozen, of 3: the ranks of a tensor, and of 4: how many
- * persistent numbers it has. */
+/* The fields of version 1, of 2: what is frozen, of 3: the ranks of a tensor, of 4: how many
+ * persistent numbers it has, and of 5: scalars of the run. */
 static int read_fields(const struct reader *r)
 {
 	static int (*const parts[])(

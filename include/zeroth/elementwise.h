@@ -15,6 +15,7 @@
  *   constants()             void constants(const struct S *o, const struct zr_opt_step *s, float
  *                           *k): on the host, once per call; in double, rounded when stored
  *   ZR_ELEMENTWISE_OPTIMIZER(S, .id = "...", .version, .license, .summary, .check = ...)
+ * and, with scalars of the run, ZR_ELEMENTWISE_RUN_OPTIMIZER in its place.
  *
  * In C++, from C++11 on, the last arguments come in the order .id, .version, .license, .summary,
  * .resolve, .check, .probe, of which the last three may be left out.
@@ -104,8 +105,11 @@ struct zr_elementwise_state {
 	const char *name; /* as that of struct zr_state */
 	double init;
 	uint32_t root; /* 1: never negative, and as 8 bits its square root is kept */
+	/* since minor 5: ZR_STATE_IN_FP32 and ZR_STATE_* of <zeroth/optimizer.h>; with any of them
+	 * it is kept in fp32, whatever the option `states` says */
 	uint32_t rsv;
 };
+#define ZR_STATE_IN_FP32 0x10000u
 #define ZR_STATE(name)                                                                             \
 	{                                                                                          \
 		name, 0, 0, 0                                                                      \
@@ -113,6 +117,19 @@ struct zr_elementwise_state {
 #define ZR_STATE_ROOT(name)                                                                        \
 	{                                                                                          \
 		name, 0, 1, 0                                                                      \
+	}
+/* One that is kept in fp32; which also begins as the parameter; which also evaluates. */
+#define ZR_STATE_F32(name)                                                                         \
+	{                                                                                          \
+		name, 0, 0, ZR_STATE_IN_FP32                                                       \
+	}
+#define ZR_STATE_PARAM(name)                                                                       \
+	{                                                                                          \
+		name, 0, 0, ZR_STATE_FROM_PARAM                                                    \
+	}
+#define ZR_STATE_EVAL(name)                                                                        \
+	{                                                                                          \
+		name, 0, 0, ZR_STATE_FROM_PARAM | ZR_STATE_FOR_EVAL                                \
 	}
 #define ZR_NO_STATE                                                                                \
 	{                                                                                          \
@@ -140,6 +157,7 @@ struct zr_elementwise_inst {
 	const struct zr_host *h;
 	struct zr_elementwise e;
 	struct zr_state state[ZR_ELEMENTWISE_STATES];
+	uint32_t flags[ZR_ELEMENTWISE_STATES];
 };
 
 /* The value of the option `states`; 0 without one. */
@@ -159,20 +177,29 @@ static inline int zr_elementwise_create(const struct zr_host *h, const struct zr
 					const struct zr_elementwise_state *states, const void *opts,
 					struct zr_elementwise_inst **out)
 {
-	const int32_t type = zr_elementwise_type(desc, opts);
-	struct zr_elementwise_inst *inst = (struct zr_elementwise_inst *)calloc(1, sizeof *inst);
+	const int32_t chosen = zr_elementwise_type(desc, opts);
+	struct zr_elementwise_inst *inst;
 	uint32_t n = 0;
+	for (; n < ZR_ELEMENTWISE_STATES && states[n].name; n++)
+		if (states[n].rsv & ~ZR_STATE_IN_FP32 && h->abi_minor < 5)
+			return zr_fail(h, ZR_ENOTSUP,
+				       "state %s needs ABI 1.5, this zeroth has 1.%u: install a "
+				       "newer one",
+				       states[n].name, h->abi_minor);
+	inst = (struct zr_elementwise_inst *)calloc(1, sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	inst->e = *e;
 	inst->e.name = desc->id;
-	for (; n < ZR_ELEMENTWISE_STATES && states[n].name; n++) {
+	for (n = 0; n < ZR_ELEMENTWISE_STATES && states[n].name; n++) {
 		struct zr_state *st = &inst->state[n];
+		const int32_t type = states[n].rsv ? 0 : chosen;
 		st->name = states[n].name;
 		st->init = states[n].init;
 		st->dtype = type == 0 ? ZR_F32 : type == 1 ? ZR_BF16 : 0;
 		st->bytes_per_block = type == 2 ? ZR_STATE8_BYTES : 0;
+		inst->flags[n] = states[n].rsv & ~ZR_STATE_IN_FP32;
 		inst->e.roots |= (states[n].root ? 1u : 0) << n;
 		if (type != 2 || states[n].init == 0)
 			continue;
@@ -274,7 +301,7 @@ struct zr_elementwise_about {
 						    __VA_ARGS__ };
 #endif
 
-#define ZR_ELEMENTWISE_OPTIMIZER(S, ...)                                                           \
+#define ZR_EW_PLUGIN_(S, need, n_run, run_names, advance, ...)                                     \
 	struct zr_inst {                                                                           \
 		struct zr_elementwise_inst e;                                                      \
 	};                                                                                         \
@@ -287,6 +314,10 @@ struct zr_elementwise_about {
 	{                                                                                          \
 		*n = STATES;                                                                       \
 		return inst->e.state;                                                              \
+	}                                                                                          \
+	static uint32_t zr_ew_flags_(struct zr_inst *inst, uint32_t i)                             \
+	{                                                                                          \
+		return inst->e.flags[i];                                                           \
 	}                                                                                          \
 	static int zr_ew_step_(struct zr_inst *inst, const struct zr_opt_step *s)                  \
 	{                                                                                          \
@@ -321,6 +352,11 @@ struct zr_elementwise_about {
 							    zr_ew_upgrade_,                        \
 							    NULL,                                  \
 							    0,                                     \
+							    0,                                     \
+							    advance,                               \
+							    zr_ew_flags_,                          \
+							    run_names,                             \
+							    n_run,                                 \
 							    0 };                                   \
 	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ },       \
 							 { NULL, NULL } };                         \
@@ -330,7 +366,25 @@ struct zr_elementwise_about {
 		return zr_elementwise_create(h, &zr_ew_desc_, &zr_ew_, states, opts,               \
 					     (struct zr_elementwise_inst **)(void *)out);          \
 	}                                                                                          \
-	ZR_PLUGIN(&zr_ew_desc_)
+	ZR_PLUGIN_NEED(need, &zr_ew_desc_)
+
+#define ZR_ELEMENTWISE_OPTIMIZER(S, ...) ZR_EW_PLUGIN_(S, 0, 0, NULL, NULL, __VA_ARGS__)
+
+/* The same with scalars of the run (zr_optimizer_v1.advance), since minor 5. Before it stand
+ *   enum { ..., RUN };                   a name for each scalar
+ *   static const char *const run_names[] what checkpoints call them
+ *   static void advance(const struct S *o, const struct zr_opt_update *u, double *run)
+ * o are the options of the first parameter group. constants() has s->run, which advance() made for
+ * this update, and s->run_before. u->sums are those of measure() over all parameters. */
+#define ZR_ELEMENTWISE_RUN_OPTIMIZER(S, ...)                                                       \
+	static int zr_ew_advance_(struct zr_inst *inst, const struct zr_opt_update *u,             \
+				  double *run)                                                     \
+	{                                                                                          \
+		(void)inst;                                                                        \
+		advance((const S *)u->opts[0], u, run);                                            \
+		return ZR_OK;                                                                      \
+	}                                                                                          \
+	ZR_EW_PLUGIN_(S, 5, RUN, run_names, zr_ew_advance_, __VA_ARGS__)
 
 /* ---- loops around the text ------------------------------------------------------- */
 
@@ -499,6 +553,22 @@ struct zr_elementwise_about {
 	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
 	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure)                                                 \
 	ZR_EW_DEFINE_(0, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use, #__VA_ARGS__)
+
+/* The same for an update that needs the sums over all parameters alone, in advance(): measure()
+ * without use(). Since minor 5, with ZR_ELEMENTWISE_RUN_OPTIMIZER. */
+#define ZR_ELEMENTWISE_WITH_TOTALS(...)                                                            \
+	__VA_ARGS__                                                                                \
+	ZR_EW_NEXT_(update(k, g, p, s))                                                            \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update)                                                   \
+	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure)                                                 \
+	static void use(float *k, const double *total)                                             \
+	{                                                                                          \
+		(void)k;                                                                           \
+		(void)total;                                                                       \
+	}                                                                                          \
+	ZR_EW_DEFINE_(0, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use,                                   \
+		      #__VA_ARGS__ "\nstatic void use(float *k, const double *total) "             \
+				   "{ (void)k; (void)total; }\n")
 
 /* The same for both. */
 #define ZR_ELEMENTWISE_WITH_SUMS_AND_RANDOM(...)                                                   \

@@ -8,10 +8,12 @@
  * knows nothing about them. Its option table has `lr`, of type ZR_T_F64, with ZR_O_SCHED: that is
  * what a scheduler drives; step() gets it as zr_opt_step.lr.
  *
- * Order of calls: create -> states -> { step ... } -> destroy. In each update the host passes every
- * element of every trainable tensor to step() exactly once, in sub-groups of any size and in any
- * order. An optimizer with partial() gets all of them there first. With ZR_OPT_WHOLE the host
- * passes every parameter to step_whole() instead.
+ * Order of calls: create -> states -> { partial ... -> advance -> step ... } -> destroy. In each
+ * update the host passes every element of every trainable tensor to step() exactly once, in
+ * sub-groups of any size and in any order. An optimizer with partial() gets all of them there
+ * first. One with advance() is then asked once for its scalars of the run, such as an estimate of
+ * the step size that sums over all parameters give. With ZR_OPT_WHOLE the host passes every
+ * parameter to step_whole() instead.
  */
 #ifndef ZEROTH_OPTIMIZER_H
 #define ZEROTH_OPTIMIZER_H
@@ -55,6 +57,13 @@ struct zr_state {
 	uint32_t bytes_per_block;
 	double init; /* first value of every element; 0 where dtype is not ZR_F32 */
 };
+
+/* What state_flags() says of a state; both are for states of ZR_F32. */
+#define ZR_STATE_FROM_PARAM 1u /* each element begins as that of the parameter; init is 0 */
+/* It holds the weights that evaluations, samples and exports use instead of the parameters, with
+ * [train] eval_weights: an average of them, for example. At most one state has it. While they are
+ * used the host exchanges both and calls nothing of the plugin. */
+#define ZR_STATE_FOR_EVAL 2u
 
 /* The part of one parameter that is in a sub-group. It starts on a block of ZR_BLOCK elements.
  * GROWABLE by zr_opt_step.seg_stride. */
@@ -131,6 +140,24 @@ struct zr_opt_step {
 	 * zr_op_master of zeroth/parameters.h says how they are joined and split. Else NULL, 0. */
 	uint32_t rem_bits;
 	void *rem;
+	/* since minor 5 */
+	/* [n_run] Scalars of the run in host memory, NULL without: as advance() left them for this
+	 * update, and as they were before. In partial() both are those before. */
+	const double *run, *run_before;
+};
+
+/* What advance() knows of an update. GROWABLE. Every pointer is borrowed for the call. */
+struct zr_opt_update {
+	uint32_t size;
+	uint32_t n_group; /* parameter groups of this optimizer */
+	int64_t step;     /* as that of zr_opt_step */
+	int64_t elements; /* of all parameters that it updates */
+	/* [n_group] in the order of the configuration, the learning rate and the options of each */
+	const double *lr;
+	const void *const *opts;
+	/* [n_partial] What partial() gave, added over all its parameters: rounded once, and so the
+	 * same however these are split. NULL without partial(). */
+	const double *sums;
 };
 
 /* Segment i of a sub-group, whatever the host's struct zr_seg is. */
@@ -182,7 +209,21 @@ struct zr_optimizer_v1 {
 	/* 1: step() takes masters as they are kept, see rem of zr_opt_step. 0: the host makes them
 	 * fp32 before step() and takes them apart after it. partial() gets them in fp32 always. */
 	uint32_t split_masters, rsv;
+
+	/* since minor 5 */
+	/* (optional) [step] Once per update, before any step() of it and after all partial(): makes
+	 * of run[n_run], the scalars of the update before, those of this one. They begin as 0, are
+	 * finite, the same on all ranks, and kept in checkpoints. The call is repeated where a step
+	 * did not count: what it makes follows from its arguments alone. */
+	int (*advance)(struct zr_inst *, const struct zr_opt_update *, double *run);
+	/* (optional; absent: 0) [main] ZR_STATE_* of state i, the same for the life of the
+	 * instance. A host refuses what it does not know. */
+	uint32_t (*state_flags)(struct zr_inst *, uint32_t i);
+	/* [n_run] names of these scalars, as names of states: part of the checkpoint format */
+	const char *const *run_names;
+	uint32_t n_run, rsv2; /* 1 to ZR_OPT_RUN with advance(), 0 without */
 };
+#define ZR_OPT_RUN      64
 #define ZR_WORK_REFUSED UINT64_MAX
 
 #ifdef __cplusplus

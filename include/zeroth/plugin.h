@@ -45,7 +45,7 @@ extern "C" {
 #endif
 
 #define ZR_ABI_MAJOR 1
-#define ZR_ABI_MINOR 4
+#define ZR_ABI_MINOR 5
 
 /* Headers of draft roles change with every release. A plugin that includes one carries this number.
  * Its draft interfaces work in a host with the same number only; so do its stable ones, unless it

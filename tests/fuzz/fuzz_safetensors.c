@@ -20,8 +20,10 @@ static const struct zr_tensor tensors[] = {
 };
 static const struct zr_unit units[] = { { .name = "a", .tensors = tensors, .n_tensors = 2 } };
 static struct zr_ckpt_state states[] = { { "exp_avg", ZR_BF16, 0 }, { "scales", ZR_U8, 3 } };
-static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 2, states, 0 },
-						 { "sgd", 4, 0, states, 0 } };
+static struct zr_ckpt_optimizer optimizers[] = {
+	{ .id = "adam", .state_version = 1, .n_states = 2, .state = states },
+	{ .id = "sgd", .state_version = 4, .state = states }
+};
 static int32_t optimizer_of[] = { 0, 1 }, of_all[2];
 static struct zr_ckpt_file file;
 static struct zr_manifest manifest = {

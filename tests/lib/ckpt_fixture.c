@@ -26,8 +26,10 @@ static const struct zr_unit units[] = {
 static struct zr_ckpt_state adam[] = { { "exp_avg", ZR_F32, 0 },
 				       { "exp_avg_sq", ZR_BF16, 0 },
 				       { "scales", ZR_U8, 33 } };
-static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam, 0 },
-						 { "sgd", 4, 0, adam, 0 } };
+static struct zr_ckpt_optimizer optimizers[] = {
+	{ .id = "adam", .state_version = 1, .n_states = 3, .state = adam },
+	{ .id = "sgd", .state_version = 4, .state = adam }
+};
 static int32_t optimizer_of[] = { 0, 1, 0, 1 }, of_all[4];
 
 void ckpt_manifest(struct zr_manifest *m, int32_t world)

@@ -152,7 +152,7 @@ declared=$(cat "$ZR_SRCDIR"/include/zeroth/*.h | awk '
 	{ text = text $0 }' | sort)
 known=$({ sed '/^ \*/d' "$ZR_SRCDIR/core/plugin/roles.def" | tr -s '\n\t ' ' '; echo; } | sed 's/ROLE(/\n&/g' |
 	sed -nE 's/ALSO\([^)]*\)|ONLY\([^)]*\)//; s/^ROLE\(([a-z]+),(.*)/\1 \2/p' | while read -r role names; do
-		grep -oE '"[?+a-z_]+"' <<< "$names" | tr -d '"' | sed "s,^,zr.$role/1 ,"
+		grep -oE '"[?+]?[a-z_]+"' <<< "$names" | tr -d '"' | sed "s,^,zr.$role/1 ,"
 	done | sort)
 is 'core knows the functions of all roles as the headers declare them' "$known" "$declared"
 

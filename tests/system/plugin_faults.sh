@@ -56,6 +56,23 @@ elsewhere READS_CLOCK 'clock_gettime\(\)'
 elsewhere READS_ENVIRONMENT 'getenv\("FAULTY_RATE"\)'
 elsewhere READS_PID 'getpid\(\)'
 elsewhere READS_PROCESSOR 'sched_getcpu\(\)'
+# changed EXAMPLE SED TEST TEXT: an optimizer of tests/examples with a fault
+changed() {
+	one_in 9 || return
+	sed "$2; s/\.id = \"$1\"/.id = \"broken\"/" "$ZR_SRCDIR/tests/examples/$1.c" > changed.c
+	compile changed.c
+	fails_by_name "$1: $2" "$3" "$4" '[12]' 30
+}
+changed schedulefree 's/run.WEIGHT_SUM. += weight/static double sum; run[WEIGHT_SUM] = sum += weight/' step \
+	'advance\(\): advance\(\) makes weight_sum 0x.*, and called again 0x.*arguments alone'
+changed schedulefree 's/enum { LR_MAX, WEIGHT_SUM, OF_LAST, RUN }/enum { LR_MAX, WEIGHT_SUM, OF_LAST, RUN = 2 }/' step \
+	'advance\(\): .*the scalars of the run'
+changed schedulefree 's/run.OF_LAST. = .*/run[OF_LAST] = 1 \/ (run[LR_MAX] - run[LR_MAX]);/' step \
+	'advance\(\): advance\(\) makes share inf; scalars of the run are finite'
+changed schedulefree 's/"share"/"weight_sum"/' states 'two scalars of the run are called weight_sum'
+changed schedulefree 's/ZR_STATE_PARAM("z")/ZR_STATE_EVAL("z")/' states '2 states have the weights for evaluation; one can'
+changed schedulefree 's/^static void constants/static double count;\n&/; s/rate(o, s->lr, s->step), s->run/rate(o, s->lr \/ ++count, s->step), s->run/' \
+	repeat 'step\(\): with the same calls again element 0 of the master'
 build faulty.c -DMEM_OK=7
 named 'a false ZR_MEM_DEVICE' memory 'step\(\): it used (the master|the gradient|state 0), which is memory of a device .*take the bit out' 1 30
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make.sh MINOR REVISION: builds kept.c with the headers of a revision of this repository, the last one of a minor, as
-# minorMINOR.so. Was called for 0 456b97a^, 1 2e65e40^, 2 8f0ed22^, 3 5136a99.
+# minorMINOR.so. Was called for 0 456b97a^, 1 2e65e40^, 2 8f0ed22^, 3 5136a99, 4 ae87cf43.
 cd "$(dirname "$0")" || exit 1
 at=$(mktemp -d) || exit 1
 trap 'rm -r "$at"' EXIT

@@ -199,12 +199,12 @@ static void test_newer_version(void **unused)
 	(void)unused;
 	ckpt_manifest(&m, 1);
 	char *text = zr_manifest_text(&m), *at = strstr(text, "\"version\": 1");
-	at[11] = '5';
+	at[11] = '6';
 	ckpt_sign(text, strlen(text));
 	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err),
 			 ZR_ENOTSUP);
-	assert_string_equal(err.text, "dir/manifest.json: format version 5; this zeroth reads "
-				      "versions up to 4: use a newer one");
+	assert_string_equal(err.text, "dir/manifest.json: format version 6; this zeroth reads "
+				      "versions up to 5: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }
@@ -223,8 +223,10 @@ static void test_what_must_be_equal(void **unused)
 	struct zr_ckpt_state moved[] = { { "exp_avg", ZR_BF16, 0 },
 					 { "exp_avg_sq", ZR_BF16, 0 },
 					 { "scales", ZR_U8, 33 } };
-	struct zr_ckpt_optimizer other[] = { { "adam", 1, 3, moved, 0 },
-					     { "sgd", 4, 0, moved, 0 } };
+	struct zr_ckpt_optimizer other[] = {
+		{ .id = "adam", .state_version = 1, .n_states = 3, .state = moved },
+		{ .id = "sgd", .state_version = 4, .state = moved }
+	};
 	int32_t other_of[] = { 1, 1, 0, 1 };
 	(void)unused;
 	ckpt_manifest(&here, 1);

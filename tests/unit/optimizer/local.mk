@@ -6,7 +6,8 @@ check_PROGRAMS += $(optimizer_tests)
 TESTS += $(optimizer_tests)
 
 # Plugins of tests/examples.
-check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/lion.la %D%/signum.la
+check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/dadapt_adam.la %D%/lion.la %D%/prodigy.la \
+	%D%/schedulefree.la %D%/signum.la
 %C%_adafactor_la_SOURCES = tests/examples/adafactor.c
 %C%_adafactor_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_adafactor_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
@@ -15,6 +16,15 @@ check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/lion.la %D%/signum.la
 %C%_ademamix_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_ademamix_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 %C%_ademamix_la_LIBADD = -lm
+%C%_dadapt_adam_la_SOURCES = tests/examples/dadapt_adam.c
+%C%_dadapt_adam_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_dadapt_adam_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_prodigy_la_SOURCES = tests/examples/prodigy.c
+%C%_prodigy_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_prodigy_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_schedulefree_la_SOURCES = tests/examples/schedulefree.c
+%C%_schedulefree_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_schedulefree_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 %C%_lion_la_SOURCES = tests/examples/lion.c
 %C%_lion_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_lion_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere

@@ -97,6 +97,13 @@ static int own_form(const struct zr_state *st)
 	return !st->dtype && st->bytes_per_block != ZR_MOMENT8_BYTES;
 }
 
+static uint32_t flags_of(const struct optim *o, uint32_t s)
+{
+	if (!ZR_HAS(o->v, struct zr_optimizer_v1, state_flags) || !o->v->state_flags)
+		return 0;
+	return o->v->state_flags(o->inst, s);
+}
+
 static void first_values(struct optim *o)
 {
 	int64_t i, at;
@@ -104,7 +111,9 @@ static void first_values(struct optim *o)
 	for (i = 0; (at = optim_place(o, i)) >= 0; i++) {
 		o->master[at] = draw(&o->draw);
 		for (s = 0; s < o->n_state; s++)
-			if (o->state[s].dtype == ZR_F32)
+			if (flags_of(o, s) & ZR_STATE_FROM_PARAM)
+				((float *)o->state_data[s])[at] = o->master[at];
+			else if (o->state[s].dtype == ZR_F32)
 				((float *)o->state_data[s])[at] = (float)o->state[s].init;
 			else if (o->state[s].dtype)
 				((uint16_t *)o->state_data[s])[at] = 0;
@@ -182,11 +191,13 @@ void optim_close(struct optim *o)
 void optim_draw(struct optim *o, int t)
 {
 	int64_t i, at;
-	for (i = 0; (at = optim_place(o, i)) >= 0; i++)
-		o->grad[at] = 8 * draw(&o->draw);
+	for (i = 0; (at = optim_place(o, i)) >= 0; i++) {
+		float drawn = draw(&o->draw);
+		o->grad[at] = 8 * (o->closed ? o->master[at] + drawn / 4 : drawn);
+	}
 	scalars = (struct zr_scalars){ .step = t,
 				       .grad_mult = 0.125f,
-				       .lr = 1.0f / (float)(64 << t % 3) };
+				       .lr = o->closed ? 1 : 1.0f / (float)(64 << t % 3) };
 	o->step.step = t;
 	o->step.grad_mult = scalars.grad_mult;
 	o->step.lr = scalars.lr;
@@ -305,12 +316,39 @@ static int apply_whole(struct optim *o)
 	return rc;
 }
 
+/* Scalars of the run, from the sums of all parameters. */
+static int advance(struct optim *o, const struct pass *pass)
+{
+	const void *opts = o->opts;
+	struct zr_exact all[PARTIALS];
+	double sums[PARTIALS];
+	struct zr_opt_update u = { .size = sizeof u,
+				   .n_group = 1,
+				   .step = o->step.step,
+				   .lr = &o->step.lr,
+				   .opts = &opts,
+				   .sums = pass ? sums : NULL };
+	int p, k;
+	memset(all, 0, sizeof all);
+	for (k = 0; pass && k < PARTIALS; k++) {
+		for (p = 0; p < OPTIM_PARAMS; p++)
+			zr_exact_merge(&all[k], &pass->sum[p][k]);
+		sums[k] = zr_exact_value(&all[k]);
+	}
+	for (p = 0; p < OPTIM_PARAMS; p++)
+		u.elements += optim_elements(&o->shape[p]);
+	memcpy(o->run_before, o->run, sizeof o->run);
+	return o->v->advance(o->inst, &u, o->run);
+}
+
 int optim_apply(struct optim *o, int64_t most, uint64_t seed)
 {
 	struct pass pass = { .sums = o->v->partial != NULL };
 	int rc = ZR_OK, p, k;
 	if (o->v->caps & ZR_OPT_WHOLE)
 		return apply_whole(o);
+	o->step.run = o->run;
+	o->step.run_before = pass.sums ? o->run : o->run_before;
 	if (pass.sums) {
 		assert_int_equal(o->v->n_partial, PARTIALS);
 		rc = apply_pieces(o, most, seed + 1, &pass);
@@ -319,6 +357,9 @@ int optim_apply(struct optim *o, int64_t most, uint64_t seed)
 				pass.total[p][k] = zr_exact_value(&pass.sum[p][k]);
 		pass.sums = 0;
 	}
+	if (!rc && ZR_HAS(o->v, struct zr_optimizer_v1, n_run) && o->v->advance)
+		rc = advance(o, o->v->partial ? &pass : NULL);
+	o->step.run_before = o->run_before;
 	if (rc)
 		return rc;
 	return apply_pieces(o, most, seed, &pass);

@@ -17,7 +17,7 @@
 #include <cmocka.h> /* after the headers with members that its macros name */
 
 #define OPTIM_PARAMS  3
-#define OPTIM_STATES  3
+#define OPTIM_STATES  4
 #define OPTIM_PADDING 0x7777 /* every two bytes that belong to no parameter */
 
 struct optim_shape {
@@ -49,6 +49,9 @@ struct optim {
 	void *work; /* of step_whole(), for the largest parameter */
 	uint64_t work_bytes;
 	uint64_t draw;
+	double run[ZR_OPT_RUN], run_before[ZR_OPT_RUN]; /* scalars of the run */
+	/* 1: gradients are those of a bowl around 0, a fourth of what is drawn beside; lr is 1 */
+	int closed;
 	struct zr_opt_step step; /* of the last call; ops, opts and n_state act on the next */
 };
 
