@@ -19,6 +19,7 @@
 #define CHUNK 4096
 #define EVERY 20         /* chunks, the last of which is held out */
 #define KEPT  (32 << 20) /* bytes of all files that are read once: kept until they have a place */
+#define FIRST (2 << 20)  /* bytes of room for them to begin with */
 
 struct text_opts {
 	const char *path, *val_path;
@@ -55,7 +56,8 @@ struct zr_inst {
 	struct files files[2]; /* ZR_SPLIT_*; no validation files: held out */
 	uint8_t *text[2];      /* of host->alloc */
 	int64_t n[2];          /* bytes */
-	uint8_t *kept;         /* owned while loading: [KEPT] all files; NULL: read them again */
+	uint8_t *kept;         /* owned while loading: [room] all files; NULL: read them again */
+	int64_t room;
 	struct windows w[2];
 };
 
@@ -82,15 +84,36 @@ static int64_t held_out(int64_t n)
 	return chunks / EVERY * CHUNK + (chunks % EVERY == EVERY - 1 ? n % CHUNK : 0);
 }
 
+/* Room for `end` bytes, of which n are new; NULL, and none, if there is no memory. */
+static uint8_t *more_room(struct zr_inst *inst, int64_t n, int64_t end)
+{
+	int64_t room = inst->room;
+	while (room < end)
+		room *= 2;
+
+	uint8_t *kept = bytes_room((size_t)room);
+	if (kept)
+		memcpy(kept, inst->kept, (size_t)(end - n));
+	free(inst->kept);
+	inst->room = room;
+	return kept;
+}
+
 /* Keeps what was read; if it is too much in all, `end` bytes so far, nothing. */
 static void keep_bytes(struct zr_inst *inst, const uint8_t *p, int64_t n, int64_t end)
 {
+	if (!inst->kept)
+		return;
 	if (end > KEPT) {
 		free(inst->kept);
 		inst->kept = NULL;
-	} else if (inst->kept) {
-		memcpy(inst->kept + end - n, p, (size_t)n);
+		return;
 	}
+
+	if (end > inst->room)
+		inst->kept = more_room(inst, n, end);
+	if (inst->kept)
+		memcpy(inst->kept + end - n, p, (size_t)n);
 }
 
 static int count_bytes(void *arg, const uint8_t *p, int64_t n)
@@ -215,7 +238,8 @@ static int load(struct zr_inst *inst)
 	int64_t *n = inst->n;
 	int32_t split;
 
-	inst->kept = bytes_room(KEPT);
+	inst->room = FIRST;
+	inst->kept = bytes_room(FIRST);
 	int rc = count_files(inst, ZR_SPLIT_TRAIN);
 	if (!rc)
 		rc = count_files(inst, ZR_SPLIT_VAL);

@@ -109,6 +109,39 @@ static void val_path_leaves_all_of_path_for_training(void **state)
 	data_close(&d);
 }
 
+/* The value of a chunk of 4 KiB; each 64th differs from the one 64 before. */
+static int far_apart(int i)
+{
+	return (i / 4096 + i / (64 * 4096)) % 251;
+}
+
+static void a_text_of_some_MiB_is_kept_while_it_is_counted(void **state)
+{
+	enum { CHUNKS = 1500, LENGTH = 4096 }; /* twice as much room is needed two times */
+	const char *const o[] = {
+		ANY,          "path", in_dir("text"), "val_path", in_dir("valtext"), "order",
+		"sequential", NULL
+	};
+	struct data d;
+	(void)state;
+	write_text("text", CHUNKS * 4096, far_apart);
+	write_text("valtext", 5000, noise);
+	data_prepared(&d, "data/text", o, LENGTH);
+	assert_int_equal(info_of(&d).train_tokens, CHUNKS * 4096);
+	for (int64_t g = 0; g < CHUNKS - 1; g++) {
+		struct zr_batch b = request(ZR_SPLIT_TRAIN, 0, g, CHUNKS - 1, 1, LENGTH);
+		get(&d, &b);
+		assert_int_equal(inputs[0], far_apart((int)g * 4096));
+		assert_int_equal(inputs[LENGTH - 1], far_apart((int)g * 4096));
+	}
+
+	struct zr_batch b = request(ZR_SPLIT_VAL, 0, 0, 1, 1, LENGTH);
+	get(&d, &b);
+	for (int i = 0; i < LENGTH; i++)
+		assert_int_equal(inputs[i], noise(i));
+	data_close(&d);
+}
+
 static void short_or_empty_text_is_refused(void **state)
 {
 	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
@@ -382,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_started_20th_chunk_is_held_out_too),
 		cmocka_unit_test(chunks_are_counted_over_the_concatenated_text),
 		cmocka_unit_test(val_path_leaves_all_of_path_for_training),
+		cmocka_unit_test(a_text_of_some_MiB_is_kept_while_it_is_counted),
 		cmocka_unit_test(short_or_empty_text_is_refused),
 		cmocka_unit_test(refused_memory_is_an_error_and_leaves_nothing),
 		cmocka_unit_test(what_is_no_text_is_refused_with_what_to_use_I7),
