@@ -3,12 +3,17 @@
 # Tests: lib/ has what they share, unit/<area>/ programs that test parts, system/ scripts that
 # test the program zeroth and the tree, doubles/ plugins and programs that misbehave for them,
 # twins/ what kernels compute, an element at a time. Each folder wires its own.
-EXTRA_DIST += %D%/coverage README.md ARCHITECTURE.md SECURITY.md
+EXTRA_DIST += %D%/coverage %D%/reach %D%/reach.py %D%/reached README.md ARCHITECTURE.md SECURITY.md
 
 # In a build of its own: what of the sources the tests reach.
 coverage:
 	@MAKE='$(MAKE)' bash $(srcdir)/%D%/coverage '$(abs_srcdir)' '$(abs_builddir)/coverage-build'
 .PHONY: coverage
+
+# In the same way: the scripts that the sanitizers can do without.
+reach:
+	@MAKE='$(MAKE)' bash $(srcdir)/%D%/reach '$(abs_srcdir)' '$(abs_builddir)/reach-build'
+.PHONY: reach
 
 # Planted mistakes, and the tests that notice them: see mutate.sh. As a test, it says that each can
 # be planted.

@@ -68,6 +68,11 @@ skip_all() {
 	exit 0
 }
 
+# Of what sanitizers find, other tests reach as much: see the list.
+if [ "$ZR_SANITIZE" = address ] && [ -z "$ZR_ALL_TESTS" ] && grep -q "^${0##*/} " "$ZR_SRCDIR/tests/reached"; then
+	skip_all 'other tests reach its code (tests/reached); ./setup check --asan runs it'
+fi
+
 of_texts() { [ -z "$ZR_SANITIZE" ] || skip_all 'it runs no program of Zeroth: once is enough'; }
 
 ok() {

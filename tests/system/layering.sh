@@ -165,4 +165,7 @@ unlicensed=$(sources include core files train cmd embed plugins kernels tests be
 	END { for (file in bare) print file }')
 is 'every source file states its license' "$unlicensed" ''
 
+gone=$(grep -v '^#' tests/reached | while read -r script _; do [ -e "tests/system/$script" ] || echo "$script"; done)
+is 'what sanitizers leave out are scripts' "$gone" ''
+
 done_testing
