@@ -146,7 +146,9 @@ class Parquet(Arrow):
 
     def open(self):
         try:
-            return self.pyarrow.parquet.ParquetFile(self.path, memory_map=True, pre_buffer=False)
+            # Not mapped, nor read ahead: memory would grow with the file.
+            return self.pyarrow.parquet.ParquetFile(self.path, pre_buffer=False,
+                                                    buffer_size=1 << 20)
         except (self.pyarrow.ArrowException, OSError) as e:
             raise Refused("{}: is no Parquet file that pyarrow reads: {}".format(self.path, e))
 
