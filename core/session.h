@@ -153,6 +153,10 @@ int zr_session_change(struct zr_session *s, zr_values_fn *fn, void *arg, struct 
 /* with the optimizers' states and the persistent numbers: the training begins */
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 
+/* With zr_has_eval_weights(): parameters and the weights for evaluation change places, with all
+ * that follows from them; a second time all is as it was. Else nothing. */
+int zr_session_exchange(struct zr_session *s, struct zr_error *err);
+
 /* Scalars of the run of optimizer k after the updates so far, NULL: it has none; as a checkpoint
  * had them. Not collective. */
 const double *zr_run_of(const struct zr_session *s, int32_t k);

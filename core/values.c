@@ -204,7 +204,48 @@ static int change(struct zr_session *s, const struct zr_subgroup *p, int32_t ran
 	return take_in(s, p);
 }
 
-/* All that this rank holds, by fill() or change(). */
+/* What is at x changes places with the weights for evaluation, of a chunk's part of a run. */
+static int exchange_part(struct zr_session *s, const struct zr_subgroup *p,
+			 const struct zr_block_run *r, struct zr_chunk *c)
+{
+	const struct zr_optimizer *o = &s->roles->optimizer[r->optimizer];
+	const int32_t state = zr_eval_state(o);
+	float *other = (float *)(void *)c->work;
+	int64_t from = p->first, end = p->first + p->n;
+	if (state < 0 || !zr_intersect(r->first, r->first + r->n, &from, &end))
+		return 0;
+
+	const struct zr_subgroup part = zr_subgroup_in(s->plan, r, from, end - from);
+	const int d = ZR_D_STATE + (int)o->first_state + state;
+	float *x = c->x + (from - p->first) * ZR_BLOCK;
+	if (s->before_update)
+		s->before_update(s->before_update_arg, &part);
+
+	int rc = zr_datum_pass(s, &part, d, other, 0, c->err);
+	if (!rc)
+		rc = zr_datum_pass(s, &part, d, x, 1, c->err);
+	if (!rc)
+		memcpy(x, other, (size_t)part.n * ZR_BLOCK * sizeof *x);
+	return rc;
+}
+
+static int exchange(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
+{
+	struct zr_chunk *c = s->chunk;
+	const int32_t end = s->plan->first_run[p->unit + 1];
+	(void)rank;
+
+	if (s->facts->frozen_unit[p->unit])
+		return 0;
+	int rc = read_masters(s, p, c->x, c->work, c->err);
+	for (int32_t r = s->plan->first_run[p->unit]; !rc && r < end; r++)
+		rc = exchange_part(s, p, &s->plan->run[r], c);
+	if (rc)
+		return rc;
+	return zr_master_in(s, p, c->x, c->work, c->err);
+}
+
+/* All that this rank holds, by fill(), change() or exchange(). */
 static int write_all(struct zr_session *s, chunk_fn *how, zr_values_fn *fn, void *arg,
 		     struct zr_error *err)
 {
@@ -227,6 +268,13 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 int zr_session_change(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
 	return write_all(s, change, fn, arg, err);
+}
+
+int zr_session_exchange(struct zr_session *s, struct zr_error *err)
+{
+	if (!zr_has_eval_weights(s->setup))
+		return 0;
+	return write_all(s, exchange, NULL, NULL, err);
 }
 
 int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)

@@ -92,8 +92,16 @@ int rank_save_weights(struct rank *r, struct zr_error *err)
 	if (rc)
 		return rc;
 
+	rc = zr_session_exchange(r->t.session, err);
+	if (rc)
+		return rc;
+
 	rc = zr_weights_save(r->t.session, file, &why);
 	if (rc && !is_of_file(&why, file))
 		return zr_err(err, rc, "%s", why.text);
+
+	rc = zr_session_exchange(r->t.session, err);
+	if (rc)
+		return rc;
 	return agree(r, &why, err);
 }

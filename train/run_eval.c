@@ -119,7 +119,7 @@ int zr_run_eval(struct zr_eval_sets *e, struct zr_run_set *set, int64_t step,
 int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_how *how,
 		     struct zr_error *err)
 {
-	int rc = 0;
+	int rc = zr_session_exchange(e->session, err);
 
 	e->improved = 0;
 	for (int i = 0; !rc && i < e->n; i++) {
@@ -128,6 +128,8 @@ int zr_run_all_evals(struct zr_eval_sets *e, int64_t step, const struct zr_eval_
 		if (!e->times)
 			r->first = r->last;
 	}
+	if (!rc)
+		rc = zr_session_exchange(e->session, err);
 
 	if (!e->times)
 		e->from = step;

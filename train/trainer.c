@@ -388,7 +388,12 @@ int zr_trainer_step(struct zr_trainer *t, int stop, struct zr_error *err)
 int zr_trainer_evaluate(struct zr_trainer *t, struct zr_run_set *set, const struct zr_eval_how *how,
 			struct zr_error *err)
 {
-	return zr_run_eval(&t->evals, set, t->session->step, how, err);
+	int rc = zr_session_exchange(t->session, err);
+	if (!rc)
+		rc = zr_run_eval(&t->evals, set, t->session->step, how, err);
+	if (rc)
+		return rc;
+	return zr_session_exchange(t->session, err);
 }
 
 uint64_t zr_trainer_losses_digest(const struct zr_trainer *t)

@@ -58,6 +58,7 @@ struct zr_train_opts {
 	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
 	double gradient_clipping; /* global L2 norm; 0: off */
+	uint8_t eval_weights;
 	uint8_t qk_clip;
 	double qk_clip_threshold, qk_clip_alpha;
 	int32_t update_in_forward;       /* ZR_ONWARD_* */

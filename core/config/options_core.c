@@ -51,6 +51,11 @@ static const struct zr_opt train[] = {
 	       "says it."),
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "",
 	      "Micro-batches per evaluation on the held-out part, at most all of it."),
+	TRAIN(eval_weights, ZR_T_BOOL, 0, "yes", 0, "",
+	      "Evaluations, and the weights that a training leaves, use what the optimizer has for "
+	      "that, such as an average of them; so do samples and exports of checkpoints. The "
+	      "training goes on with its own. Without effect where an optimizer has none. Not with "
+	      "qk_clip nor [precision] master = split24 or none."),
 	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations",
 	      "Ends after so many, of those every eval_every steps, without a lower loss than "
 	      "before; 0 is never."),

@@ -59,6 +59,9 @@ static inline int32_t zr_eval_state(const struct zr_optimizer *o)
 	return -1;
 }
 
+/* Whether evaluations have weights of their own, as [train] eval_weights says. */
+int zr_has_eval_weights(const struct zr_setup *s);
+
 /* state tensors of all optimizers together: with the other data of a sub-group they are bits of
  * 32 */
 #define ZR_STATES_MAX 28

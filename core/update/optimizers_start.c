@@ -223,6 +223,37 @@ static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
+int zr_has_eval_weights(const struct zr_setup *s)
+{
+	if (s->facts.mode != ZR_MODE_TRAIN || !s->facts.train->eval_weights)
+		return 0;
+
+	for (int32_t k = 0; k < s->roles.n_optimizers; k++)
+		if (zr_eval_state(&s->roles.optimizer[k]) >= 0)
+			return 1;
+	return 0;
+}
+
+/* Weights for evaluation change places with the parameters, and back: both keep all their bits. */
+static int check_eval_weights(const struct zr_setup *s, struct zr_error *err)
+{
+	const int32_t master = s->facts.types.master;
+
+	if (!zr_has_eval_weights(s))
+		return 0;
+	if (s->facts.train->qk_clip)
+		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				       "eval_weights: qk_clip scales parameters, and not the "
+				       "optimizer's weights for evaluation: set one of them to no");
+	if (master != ZR_MASTER_NONE && master != ZR_MASTER_SPLIT24)
+		return 0;
+	return zr_config_blame(
+		s->cfg, "train", ZR_EINVAL, err,
+		"eval_weights: [precision] keeps less than 32 bits of a parameter, "
+		"which the optimizer's weights for evaluation have: set it to no, or "
+		"[precision] master = split");
+}
+
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = allocate(s, zr_config_count(s->cfg), err);
@@ -236,6 +267,8 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 		   zr_store_tier(&s->facts, ZR_STORE_PARAM) != ZR_TIER_HOST;
 	if (s->facts.types.master == ZR_MASTER_AUTO)
 		s->facts.types.master = back ? ZR_MASTER_FP32 : ZR_MASTER_SPLIT;
+	if (!rc)
+		rc = check_eval_weights(s, err);
 	if (rc)
 		return rc;
 	return check_shapes(s, err);

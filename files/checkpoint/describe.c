@@ -338,6 +338,8 @@ static int describe_optimizers(const struct zr_session *s, struct zr_manifest *m
 	for (int32_t k = 0; !rc && k < p->roles.n_optimizers; k++) {
 		rc = describe_optimizer(&p->roles.optimizer[k], &m->optimizer[k], err);
 		describe_scalars(&p->roles.optimizer[k], zr_run_of(s, k), &m->optimizer[k]);
+		if (zr_has_eval_weights(p))
+			m->optimizer[k].evaluates = zr_eval_state(&p->roles.optimizer[k]) + 1;
 	}
 
 	for (int32_t i = 0; i < p->facts.layout.n_tensors; i++) {

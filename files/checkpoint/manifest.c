@@ -48,6 +48,8 @@ static json_t *optimizer(const struct zr_ckpt_optimizer *o)
 			      (json_int_t)o->state_version, "states", states(o));
 	if (o->n_run)
 		zr_json_put(&j, "scalars", scalars(o));
+	if (o->evaluates)
+		zr_json_put(&j, "evaluates", json_string(o->state[o->evaluates - 1].name));
 	return j;
 }
 
@@ -138,7 +140,7 @@ static int version_of(const struct zr_manifest *m)
 	int version = 1;
 
 	for (int32_t k = 0; k < m->n_optimizers; k++)
-		if (m->optimizer[k].n_run)
+		if (m->optimizer[k].n_run || m->optimizer[k].evaluates)
 			return 5;
 	if (m->layout.persistent)
 		return 4;

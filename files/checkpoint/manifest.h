@@ -29,7 +29,7 @@
 
 /* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
  * state was split over some of the ranks, 4 with tensors that have persistent numbers, 5 with
- * optimizers that have scalars of the run; else 1. */
+ * optimizers that have scalars of the run, or weights for evaluation; else 1. */
 #define ZR_CKPT_VERSION      5
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 /* in meta: config.json of [model] path, as text */
@@ -60,7 +60,8 @@ struct zr_ckpt_optimizer {
 	int32_t n_run; /* scalars of the run */
 	const char *run_name[ZR_OPT_RUN];
 	double run[ZR_OPT_RUN];
-	int converts; /* here: it takes states of other versions and types */
+	int32_t evaluates; /* number of the state with the weights for evaluation, from 1; 0: none */
+	int converts;      /* here: it takes states of other versions and types */
 };
 
 #define ZR_FROZEN_SAVED 1 /* it has no states */

@@ -226,6 +226,20 @@ static int read_scalars(const struct reader *r, const json_t *list, struct zr_ck
 	return rc;
 }
 
+/* Of version 5. */
+static int read_evaluates(const struct reader *r, const json_t *j, struct zr_ckpt_optimizer *o)
+{
+	const char *name = json_string_value(j);
+
+	for (int32_t i = 0; name && i < o->n_states; i++)
+		if (!strcmp(o->state[i].name, name) && o->state[i].dtype == ZR_F32)
+			o->evaluates = i + 1;
+	if (j && !o->evaluates)
+		return bad(r, "evaluates");
+
+	return 0;
+}
+
 static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckpt_optimizer *o)
 {
 	const json_t *list = json_object_get(j, "states");
@@ -249,7 +263,10 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 	if (rc)
 		return rc;
 
-	return read_scalars(r, json_object_get(j, "scalars"), o);
+	rc = read_scalars(r, json_object_get(j, "scalars"), o);
+	if (rc)
+		return rc;
+	return read_evaluates(r, json_object_get(j, "evaluates"), o);
 }
 
 static int read_optimizers(const struct reader *r)

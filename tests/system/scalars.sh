@@ -65,6 +65,47 @@ ok '... and has none of them' grep -q '"applied": 0' run/checkpoints/step-000000
 is '... nor of what they would have made' "$(grep -c '"value": "0x0p+0"' run/checkpoints/step-00000003/manifest.json)" 3
 is 'I1 schedulefree: ... and goes on' "$(run schedulefree 1 "${skips[@]}" -o train.steps=6 --resume auto)" "$one"
 
+# Weights for evaluation: a training goes on with its own, to the same bits, in every stage and tier; what it leaves, and
+# what is read of its checkpoints, are the others.
+build adamw_ema
+loss() { awk -F'"val_loss":' '/val_loss/ { split($2, part, ","); loss = part[1] } END { print loss }' run/metrics.jsonl; }
+values() { # DIRECTORY: names and bits of the tensors in its model.safetensors
+	python3 - "$1/model.safetensors" <<'PY'
+import hashlib, json, sys
+data = open(sys.argv[1], "rb").read()
+n = int.from_bytes(data[:8], "little")
+for name, t in sorted(json.loads(data[8:8 + n]).items()):
+    if name != "__metadata__":
+        begin, end = t["data_offsets"]
+        print(name, hashlib.sha256(data[8 + n + begin:8 + n + end]).hexdigest())
+PY
+}
+drawn() { "$ZEROTH" sample "$1" -p line -n 16 | sha256sum; }
+each=(-o train.eval_every=1 -o train.eval_batches=2)
+for optimizer in schedulefree adamw_ema; do
+	one=$(run $optimizer 1)
+	is "I1 $optimizer: evaluations change nothing" "$(run $optimizer 1 "${each[@]}" -o checkpoint.every=3)" "$one"
+	want=$(loss)
+	rm -rf out
+	"$ZEROTH" checkpoint export run/checkpoints/step-00000004 out > said 2>&1
+	is "$optimizer: a checkpoint's export is what the training leaves" "$(values out)" "$(values run)"
+	is "$optimizer: zeroth sample draws the same of both" "$(drawn run/checkpoints/step-00000004)" "$(drawn run)"
+	for way in '2 -o zero.plugin=stage1' "3 ${split[*]} ${disk[*]} -o zero.sub_group_size=5000" \
+		"2 ${split[*]} -o device.plugin=$cards -o device.memory=32M -o offload.optimizer.plugin=cpu" \
+		'2 -o precision.plugin=bf16 -o precision.master=split'; do
+		one_in 5 || continue
+		read -ra arguments <<< "$way"
+		[[ $way = *bf16* ]] && one=$(run $optimizer 1 "${arguments[@]:1}")
+		is "I1 $optimizer: evaluations change nothing: ${way:0:40}" "$(run $optimizer "${arguments[@]}" "${each[@]}" -o checkpoint.every=1)" "$one"
+		[[ $way = *bf16* ]] || is '... and have one loss' "$(loss)" "$want"
+	done
+	run $optimizer 1 "${each[@]}" -o train.eval_weights=no > no
+	ok "$optimizer: eval_weights = no evaluates with the parameters" test "$(loss)" != "$want"
+done
+like 'I7: masters of 24 bits are refused by name' "$(run adamw_ema 1 -o precision.plugin=bf16 -o precision.master=split24)" \
+	'eval_weights: \[precision\] keeps less than 32 bits'
+like 'I7: so is qk_clip' "$(run adamw_ema 1 -o train.qk_clip=yes)" 'eval_weights: qk_clip scales parameters'
+
 # What is no scalar is refused by name, and so is a checkpoint of others.
 mkdir bad
 bad() { # NAME SED TEXT

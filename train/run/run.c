@@ -247,8 +247,8 @@ static int save_weights(struct run *r, struct zr_error *err)
 	const char *model = zr_rundir_file(r->t.cfg, "model.safetensors", path, sizeof path);
 	const int whole = !zr_adapter_is_all(r->t.setup);
 
-	int rc = 0;
-	if (whole)
+	int rc = zr_session_exchange(r->t.session, err);
+	if (!rc && whole)
 		rc = zr_weights_save(r->t.session, model, err);
 	if (!rc && zr_room_exports(r->t.cfg))
 		rc = zr_export_session(r->t.session,
@@ -260,6 +260,8 @@ static int save_weights(struct run *r, struct zr_error *err)
 		rc = zr_export_config(r->t.setup,
 				      zr_rundir_file(r->t.cfg, "config.json", path, sizeof path),
 				      err);
+	if (!rc)
+		rc = zr_session_exchange(r->t.session, err);
 	r->report->adapters = !whole;
 	r->report->exported = !rc && zr_room_exports(r->t.cfg);
 	return rc;

@@ -93,24 +93,33 @@ static int read_entry(struct zr_saved *s, int32_t rank, const struct zr_ckpt_ent
 	return zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
 }
 
-static int has(const struct zr_ckpt_entry *e, int32_t tensor, int64_t element)
+/* The entries of a tensor that have its values: of its master, or of the state that evaluates. */
+static int32_t state_with_values(const struct zr_manifest *m, int32_t tensor)
 {
-	return e->tensor == tensor && e->state < 0 && e->first * ZR_BLOCK <= element &&
-	       element < e->first * ZR_BLOCK + e->elements;
+	if (zr_manifest_frozen(m, tensor))
+		return -1;
+	return m->optimizer[m->optimizer_of[tensor]].evaluates - 1;
+}
+
+static int has(const struct zr_manifest *m, const struct zr_ckpt_entry *e, int32_t tensor,
+	       int64_t element)
+{
+	return e->tensor == tensor && e->state == state_with_values(m, tensor) &&
+	       e->first * ZR_BLOCK <= element && element < e->first * ZR_BLOCK + e->elements;
 }
 
 /* Reads the entry with that element of a tensor. A search begins behind the entry of its file that
  * was read last: most often that is the one. */
 static int find_entry(struct zr_saved *s, int32_t tensor, int64_t element, struct zr_error *err)
 {
-	if (s->have && has(s->have, tensor, element))
+	if (s->have && has(&s->m, s->have, tensor, element))
 		return 0;
 
 	s->have = NULL;
 	for (int32_t r = 0; r < s->m.world; r++)
 		for (int64_t i = 0, k = s->next[r]; i < s->n[r]; i++, k++) {
 			const struct zr_ckpt_entry *e = &s->entry[r][k % s->n[r]];
-			if (!has(e, tensor, element))
+			if (!has(&s->m, e, tensor, element))
 				continue;
 
 			s->next[r] = k % s->n[r];

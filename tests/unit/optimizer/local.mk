@@ -6,7 +6,7 @@ check_PROGRAMS += $(optimizer_tests)
 TESTS += $(optimizer_tests)
 
 # Plugins of tests/examples.
-check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/dadapt_adam.la %D%/lion.la %D%/prodigy.la \
+check_LTLIBRARIES += %D%/adafactor.la %D%/adamw_ema.la %D%/ademamix.la %D%/dadapt_adam.la %D%/lion.la %D%/prodigy.la \
 	%D%/schedulefree.la %D%/signum.la
 %C%_adafactor_la_SOURCES = tests/examples/adafactor.c
 %C%_adafactor_la_CFLAGS = $(PLUGIN_CFLAGS)
@@ -16,6 +16,9 @@ check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/dadapt_adam.la %D%/lio
 %C%_ademamix_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_ademamix_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 %C%_ademamix_la_LIBADD = -lm
+%C%_adamw_ema_la_SOURCES = tests/examples/adamw_ema.c
+%C%_adamw_ema_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_adamw_ema_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 %C%_dadapt_adam_la_SOURCES = tests/examples/dadapt_adam.c
 %C%_dadapt_adam_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_dadapt_adam_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere

@@ -169,6 +169,7 @@ static void follows_closed(const char *name, const char *plugin, int closed,
 static void examples_with_scalars_follow_their_authors(void **state)
 {
 	static const char *const plain[] = { "d0", "1e-2", NULL };
+	static const char *const ema[] = { "weight_decay", "0.1", "ema_decay", "0.9", NULL };
 	static const char *const prodigy[] = { "betas",
 					       "0.8,0.99",
 					       "beta3",
@@ -214,6 +215,8 @@ static void examples_with_scalars_follow_their_authors(void **state)
 	follows_closed("schedulefree", "schedulefree", 0, none);
 	follows_closed("schedulefree-all", "schedulefree", 0, schedulefree);
 	follows_closed("schedulefree-x", "schedulefree", 0, none);
+	follows_closed("ema", "adamw_ema", 0, ema);
+	follows_closed("ema-x", "adamw_ema", 0, ema);
 }
 
 static void lamb_follows_its_paper(void **state)
