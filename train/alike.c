@@ -163,7 +163,7 @@ static int refuse(struct zr_session *s, const struct zr_inputs *in, const struct
 
 static int compare(struct zr_session *s, const struct zr_inputs *in, struct zr_error *err)
 {
-	struct other o;
+	struct other o = { 0 };
 
 	int rc = compare_kinds(s, in, &o, err);
 	if (rc || !o.rank)

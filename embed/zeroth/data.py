@@ -170,6 +170,15 @@ class Journal:
                     path))
 
     def write(self):
+        """A signal waits until it is durable."""
+        signals = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        try:
+            self.replace()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def replace(self):
         with open(self.path + ".tmp", "w", encoding="utf-8") as f:
             json.dump(self.state, f, indent=1)
             f.write("\n")
@@ -507,6 +516,11 @@ def parse(arguments):
     return a
 
 
+def _load_parts(journal):
+    """Those of the file, which another run will find."""
+    return load_json(journal.path)["parts"]
+
+
 def asked(a, files, columns):
     """What has to be the same for what was begun to go on."""
     def of_file(f):
@@ -535,7 +549,7 @@ def main(arguments=None):
         print("zeroth.data: {}".format(e), file=sys.stderr)
         return 4
     except KeyboardInterrupt:
-        rows = sum(p["rows"] for p in journal.state["parts"]) if journal else 0
+        rows = sum(p["rows"] for p in _load_parts(journal)) if journal else 0
         print("zeroth.data: stopped; the same command goes on behind {}".format(
             numbered(rows, "row")), file=sys.stderr)
         return 130

@@ -344,7 +344,7 @@ def _choose(folder, splits, split):
 
 
 def _saved(folder):
-    """Files of a data set that `datasets` saved, in their order, and its rows, None: not said."""
+    """Files of a data set that `datasets` saved, in their order; how many rows is not said."""
     state = load_json(os.path.join(folder, "state.json"))
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise Refused("{}: has indices, by which rows are chosen: flatten_indices() and "
@@ -352,12 +352,8 @@ def _saved(folder):
     files = [os.path.join(folder, f["filename"]) for f in state.get("_data_files", [])]
     if not files:
         raise Refused("{}: its state.json names no files".format(folder))
-    rows = None
-    info = os.path.join(folder, "dataset_info.json")
-    if os.path.exists(info):
-        split = (load_json(info).get("splits") or {}).get(str(state.get("_split")))
-        rows = split and split.get("num_examples")
-    return files, rows
+    # The rows of its dataset_info.json are those before it was filtered.
+    return files, None
 
 
 def _folder(folder, split):

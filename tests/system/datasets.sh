@@ -160,7 +160,7 @@ for split, part in (("train", rows), ("test", rows[:5])):
     stream("saved/%s/data-00001-of-00002.arrow" % split, part[3:])
     json.dump({"_data_files": [{"filename": "data-0000%d-of-00002.arrow" % i} for i in (0, 1)], "_split": split,
                "_indices_data_files": None}, open("saved/%s/state.json" % split, "w"))
-    json.dump({"splits": {split: {"num_examples": len(part)}}}, open("saved/%s/dataset_info.json" % split, "w"))
+    json.dump({"splits": {split: {"num_examples": 99}}}, open("saved/%s/dataset_info.json" % split, "w"))  # before it was filtered
 json.dump({"splits": ["train", "test"]}, open("saved/dataset_dict.json", "w"))
 chat = [json.loads(t) for t in open("chat.jsonl")]
 pq.write_table(pa.Table.from_pylist(chat), "chat.parquet")
@@ -180,8 +180,13 @@ is 'a saved data set' "$(data -o saved-out --split train saved; sed -n '1,2s/:.*
 read        25 rows of 2 files, as they say
 documents   24 of 24 rows"
 like '... of several splits' "$(data -o q1 saved)" '^2 zeroth.data: saved: has the splits test, train: --split chooses one$'
-sed -i 's/25/26/' saved/train/dataset_info.json
-like '... with fewer rows than it says' "$(data -o q2 --split train saved)" '^2 zeroth.data: saved: its files have 25 rows, but dataset_info.json says 26$'
+mkdir cache
+cp t.arrow cache/some-train.arrow
+cp saved/test/data-00000-of-00002.arrow cache/some-test.arrow
+echo '{"splits": {"train": {"num_examples": 26}, "test": {"num_examples": 3}}}' >cache/dataset_info.json
+is 'a split of a cache' "$(data -o q8 --split test cache; sed -n 1p out)" "0 
+read        3 rows of 1 file, as they say"
+like '... with fewer rows than it says' "$(data -o q2 --split train cache)" '^2 zeroth.data: cache: its files have 25 rows, but dataset_info.json says 26$'
 is 'conversations' "$(chat c4 --on-bad skip --part-rows 1 chat.parquet | cut -c1; tokens c4)" "0
 $(tokens c1)"
 like 'a column that has no JSON' "$(chat q3 odd.parquet)" '^2 zeroth.data: odd.parquet: column when has timestamp.*, which JSON does not: --columns names those that are read$'
