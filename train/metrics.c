@@ -12,6 +12,7 @@
 
 #include "core/base/log.h"
 #include "core/base/pool.h"
+#include "train/rundir.h"
 
 #define RING     2048 /* steps that a monitor may be behind */
 #define MONITORS 8
@@ -183,16 +184,53 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+static int64_t trained(const struct zr_setup *setup)
+{
+	int64_t n = 0;
+
+	for (int32_t i = 0; i < setup->facts.layout.n_tensors; i++)
+		if (!setup->facts.frozen[i])
+			n += setup->facts.layout.tensor[i].elements;
+	return n;
+}
+
+/* Says which run it is. */
+static int begin_monitor(struct zr_instance *it, const struct zr_setup *setup, struct zr_error *err)
+{
+	const struct zr_monitor_v1 *v = it->vtbl;
+	const char *dir = setup->facts.process.run_dir;
+	struct zr_monitor_run run = { .size = sizeof run,
+				      .name = "",
+				      .steps = (int64_t)setup->facts.train->steps,
+				      .parameters = trained(setup),
+				      .world = setup->facts.process.world };
+
+	if (!ZR_HAS(v, struct zr_monitor_v1, begin) || !v->begin)
+		return 0;
+
+	char *config = zr_rundir_config_text(setup->cfg);
+	if (!config)
+		return zr_no_memory(err);
+
+	run.config = config;
+	if (dir)
+		run.name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+	int rc = zr_instance_failed(it, v->begin(it->inst, &run), "begin", err);
+	free(config);
+	return rc;
+}
+
 static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 			  const struct zr_section *sec, int64_t resumed, struct zr_error *err)
 {
 	int rc = zr_instance_create(it, &setup->facts.process, sec, "zr.monitor/1", err);
 	const struct zr_monitor_v1 *v = it->vtbl;
-
-	if (rc || resumed < 0 || !ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
+	if (rc)
 		return rc;
 
-	rc = zr_instance_failed(it, v->resume(it->inst, resumed), "resume", err);
+	rc = begin_monitor(it, setup, err);
+	if (!rc && resumed >= 0 && ZR_HAS(v, struct zr_monitor_v1, resume) && v->resume)
+		rc = zr_instance_failed(it, v->resume(it->inst, resumed), "resume", err);
 	if (rc)
 		zr_instance_destroy(it);
 	return rc;

@@ -272,12 +272,38 @@ static void send(struct zr_try *t, int64_t step)
 	zr_area_free(c, lent);
 }
 
+/* It keeps no pointer to what it is told: all of it is gone after the call. */
+static void begin_monitor(struct zr_try *t)
+{
+	const struct zr_monitor_v1 *v = t->c->vtbl;
+	static const char name[] = "run-1", config[] = "[train]\nsteps = 30\n";
+	struct zr_monitor_run run = {
+		.size = sizeof run, .steps = 30, .parameters = 1000, .world = 2
+	};
+	if (t->c->minor < 5 || !ZR_HAS(v, struct zr_monitor_v1, begin) || !v->begin)
+		return;
+
+	char *lent_name = zr_area_new(t->c, "the name of the run", sizeof name, 1);
+	char *lent_config = zr_area_new(t->c, "the configuration", sizeof config, 1);
+	memcpy(lent_name, name, sizeof name);
+	memcpy(lent_config, config, sizeof config);
+	run.name = lent_name;
+	run.config = lent_config;
+	struct zr_monitor_run *lent =
+		zr_lend(t->c, "struct zr_monitor_run", &run, sizeof run, sizeof run);
+	zr_must(t, ZR_CALL(t->c, ZR_MAIN, "begin", v->begin(t->inst, lent)));
+	zr_area_free(t->c, lent);
+	zr_area_free(t->c, lent_config);
+	zr_area_free(t->c, lent_name);
+}
+
 void zr_test_monitor(struct zr_check *c)
 {
 	const struct zr_monitor_v1 *v = c->vtbl;
 	struct zr_try t = { .c = c };
 
 	zr_try_open(c, &t);
+	begin_monitor(&t);
 	if (ZR_HAS(v, struct zr_monitor_v1, resume) && v->resume)
 		zr_must(&t, ZR_CALL(c, ZR_MAIN, "resume", v->resume(t.inst, 0)));
 	for (int64_t step = 1; step <= 30; step++)
@@ -296,6 +322,7 @@ void zr_test_monitor_resume(struct zr_check *c)
 		zr_check_skip(c, "it has no resume()");
 	for (int run = 0; run < 3; run++) {
 		zr_try_open(c, &t);
+		begin_monitor(&t);
 		zr_must(&t, ZR_CALL(c, ZR_MAIN, "resume", v->resume(t.inst, run * 5)));
 		for (int64_t step = run * 5 + 1; step <= run * 5 + 10; step++)
 			send(&t, step);

@@ -60,7 +60,7 @@ struct zr_ckpt_optimizer {
 	int32_t n_run; /* scalars of the run */
 	const char *run_name[ZR_OPT_RUN];
 	double run[ZR_OPT_RUN];
-	int32_t evaluates; /* number of the state with the weights for evaluation, from 1; 0: none */
+	int32_t evaluates; /* number of the state that evaluates, from 1; 0: none */
 	int converts;      /* here: it takes states of other versions and types */
 };
 

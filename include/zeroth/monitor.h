@@ -19,6 +19,16 @@ struct zr_metric {
 	double value;
 };
 
+/* The run that a monitor is told of. GROWABLE; texts are borrowed for the call. */
+struct zr_monitor_run {
+	uint32_t size, rsv;
+	const char *name;   /* the last part of its directory; "": it has none */
+	const char *config; /* INI: all sections with the values that the run has, resolved */
+	int64_t steps;      /* of [train], at most */
+	int64_t parameters; /* elements that are trained */
+	int32_t world, rsv2;
+};
+
 /* GROWABLE. */
 struct zr_monitor_v1 {
 	uint32_t size, rsv;
@@ -37,6 +47,11 @@ struct zr_monitor_v1 {
 	 * was left, and goes; of each other step one record stays. At once or not at all: a kill
 	 * while this runs loses nothing up to `step`. A failure refuses the run. */
 	int (*resume)(struct zr_inst *, int64_t step);
+
+	/* since minor 5 */
+	/* (optional) [main] Called once, before resume() and any metrics(). A failure refuses the
+	 * run. */
+	int (*begin)(struct zr_inst *, const struct zr_monitor_run *);
 };
 
 #ifdef __cplusplus

@@ -34,6 +34,8 @@ beside checkpoint
 plain=$(run 0)
 like 'a monitor that is fast enough' "$plain" '^2500$'
 is 'and nothing to say' "$(cat log)" ''
+like 'it was told the name of the run, its steps, parameters and ranks' "$(head -n 1 run/told.txt)" '^run 2500 [1-9][0-9]* 1$'
+is 'and its configuration, as config.ini has it' "$(tail -n +2 run/told.txt | sha256sum)" "$(sha256sum < run/config.ini)"
 is 'one that never returns' "$(SECONDS=0; run 1000000; ((SECONDS < 300)) || echo "it took $SECONDS s")" "$plain"
 like 'is stopped with a warning' "$(cat log)" \
 	'^zeroth: warning: monitor\.slow: stopped at step 20[0-9][0-9]: slower than the steps, 2048 of which wait for it$'

@@ -73,6 +73,10 @@ changed schedulefree 's/"share"/"weight_sum"/' states 'two scalars of the run ar
 changed schedulefree 's/ZR_STATE_PARAM("z")/ZR_STATE_EVAL("z")/' states '2 states have the weights for evaluation; one can'
 changed schedulefree 's/^static void constants/static double count;\n&/; s/rate(o, s->lr, s->step), s->run/rate(o, s->lr \/ ++count, s->step), s->run/' \
 	repeat 'step\(\): with the same calls again element 0 of the master'
+sed 's/.id = "slow"/.id = "broken"/; s/int crashes;/&const char *kept;/; s/char path.4096.;/inst->kept = run->config; &/
+	s/if (inst->crashes)/if (!*inst->kept)/' "$ZR_SRCDIR/tests/doubles/slowmonitor.c" > changed.c
+compile changed.c
+named 'a monitor that keeps the text of its run' metrics 'metrics\(\): .*the configuration' '[12]' 30
 build faulty.c -DMEM_OK=7
 named 'a false ZR_MEM_DEVICE' memory 'step\(\): it used (the master|the gradient|state 0), which is memory of a device .*take the bit out' 1 30
 
