@@ -76,7 +76,7 @@ changed schedulefree 's/^static void constants/static double count;\n&/; s/rate(
 sed 's/.id = "slow"/.id = "broken"/; s/int crashes;/&const char *kept;/; s/char path.4096.;/inst->kept = run->config; &/
 	s/if (inst->crashes)/if (!*inst->kept)/' "$ZR_SRCDIR/tests/doubles/slowmonitor.c" > changed.c
 compile changed.c
-named 'a monitor that keeps the text of its run' metrics 'metrics\(\): .*the configuration' '[12]' 30
+named 'a monitor that keeps the text of its run' metrics 'metrics\(\): it used address 0x.*, which is not lent to it' '[12]' 30
 build faulty.c -DMEM_OK=7
 named 'a false ZR_MEM_DEVICE' memory 'step\(\): it used (the master|the gradient|state 0), which is memory of a device .*take the bit out' 1 30
 
