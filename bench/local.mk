@@ -18,7 +18,7 @@ check_LTLIBRARIES += %D%/ew_adamw.la %D%/ew_sgd.la
 %C%_ew_sgd_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 EXTRA_DIST += %D%/results/gpu.txt %D%/results/gpu.json %D%/results/hopper.txt %D%/results/run.txt %D%/results/elementwise.txt %D%/results/disk.txt %D%/matmul_torch.py
 EXTRA_DIST += %D%/start.sh %D%/sample_peer.py %D%/results/sample.txt %D%/results/start.txt %D%/results/collectives.txt \
-	%D%/results/growth.txt %D%/results/many_ranks.txt %D%/card.c %D%/sequences.sh %D%/slices.sh %D%/results/sequences.txt \
+	%D%/results/growth.txt %D%/results/many_ranks.txt %D%/results/slurm.txt %D%/card.c %D%/sequences.sh %D%/slices.sh %D%/results/sequences.txt \
 	%D%/codec.sh %D%/results/codec.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c cmd/measure/multiply.c cmd/measure/multiply.h

@@ -88,6 +88,21 @@ rm -rf runs requeued
 job -o train.steps=x
 is 'what a rank refuses ends the job' "$? $(ls requeued 2>&1 | grep -c 'No such file')" '2 1'
 
+# An agent that zeroth launch starts: of what it prints srun passes on whole lines, but for --unbuffered.
+player srun <<'SH'
+#!/bin/bash
+unbuffered=
+while [[ $1 == -* ]]; do
+	[ "$1" != --unbuffered ] || unbuffered=yes
+	shift
+done
+[ -z "$unbuffered" ] || exec "$@"
+"$@" | LC_ALL=C sed -u ''
+SH
+timeout 60 "$ZEROTH" launch --hosts a,b --through srun tiny.ini -o boot.address=127.0.0.1 -o train.eval_every=0 "${few[@]}" > out 2>&1
+is 'I1: zeroth launch --through srun' "$(digest)" "$few_steps"
+rm -rf runs
+
 # ---- torchrun ----
 player torchrun <<'SH'
 #!/bin/bash
@@ -140,8 +155,11 @@ if [ -n "$MPIRUN" ] && [ -e "$ZEROTH_PLUGIN_PATH/comm/mpi.so" ]; then
 	ln -s "$(command -v "$MPIRUN")" bin/mpirun
 	bash "$cluster/mpirun.sh" hostfile tiny.ini -o train.eval_every=0 "${few[@]}" > out 2>&1
 	is 'I1: mpirun.sh' "$(digest)" "$few_steps"
+	timeout 60 "$ZEROTH" launch --hosts localhost:2 --through mpirun tiny.ini -o train.eval_every=0 "${few[@]}" > out 2>&1
+	is 'I1: zeroth launch --through mpirun' "$(digest)" "$few_steps"
 else
 	skip 'I1: mpirun.sh' 'needs mpirun, and comm/mpi'
+	skip 'I1: zeroth launch --through mpirun' 'needs mpirun'
 fi
 
 # ---- the page names what there is ----
