@@ -384,7 +384,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	const struct zr_scalars scalars = { number, (float)mult, (float)lr };
 	const struct zr_ops *ops = way->mem == ZR_MEM_DEVICE ? device_ops() : zr_check_ops(c);
 	const struct zr_entry *e = c->plugin->entry;
-	const int knows = e->draft == ZR_DRAFT_REVISION; /* as core judges it */
+	const int knows = zr_draft_fits(e, ZR_OF_DEVICE); /* as core judges it */
 	const uint32_t more = c->grown && e->abi_minor >= 4 ? 16 : 0;
 	struct zr_opt_step s = {
 		.size = sizeof s,

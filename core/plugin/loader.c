@@ -96,9 +96,67 @@ static int check_entry(const struct zr_entry *e, struct zr_error *err)
 	return 0;
 }
 
-/* Draft interfaces change with every revision; stable ones can do without what they lend of drafts,
- * if the plugin says so. */
-static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struct zr_error *err)
+/* ---- drafts ---- */
+
+static const struct {
+	const char *role;
+	uint32_t revision;
+} drafts[ZR_DRAFTS] = {
+	[ZR_OF_BOOT] = { "boot", ZR_DRAFT_BOOT },
+	[ZR_OF_COMM] = { "comm", ZR_DRAFT_COMM },
+	[ZR_OF_DEVICE] = { "device", ZR_DRAFT_DEVICE },
+	[ZR_OF_MODEL] = { "model", ZR_DRAFT_MODEL },
+	[ZR_OF_OFFLOAD] = { "offload", ZR_DRAFT_OFFLOAD },
+	[ZR_OF_ACTIVATION] = { "activation", ZR_DRAFT_ACTIVATION },
+	[ZR_OF_LOOK] = { "look", ZR_DRAFT_LOOK },
+};
+
+/* Before minor 5 a plugin had one revision for all. */
+static int has_drafts(const struct zr_entry *e)
+{
+	return ZR_HAS(e, struct zr_entry, n_drafts) && e->drafts;
+}
+
+/* Revision of the headers of a role that a plugin includes; 0: it does not, or this zeroth has
+ * none. */
+static uint32_t draft_used(const struct zr_entry *e, uint32_t of)
+{
+	return of < e->n_drafts ? e->drafts[of] : 0;
+}
+
+int zr_draft_fits(const struct zr_entry *e, int of)
+{
+	if (!has_drafts(e))
+		return e->draft == ZR_DRAFT_REVISION;
+	return draft_used(e, (uint32_t)of) == drafts[of].revision;
+}
+
+static int is_draft_of(const struct zr_iface *f, int of)
+{
+	const struct zr_role *role = zr_role_of_iface(f->id);
+	return role->name && role->draft && !strcmp(role->name, drafts[of].role);
+}
+
+/* What a plugin includes of one role's headers, and offers of its interfaces. */
+static int check_draft(const struct zr_entry *e, const struct zr_desc *d, int of,
+		       struct zr_error *err)
+{
+	const uint32_t used = draft_used(e, (uint32_t)of);
+	if (zr_draft_fits(e, of))
+		return 0;
+	if (used && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL))
+		return zr_err(err, ZR_EINVAL, "draft of %s is %u, this zeroth has %u" REBUILD,
+			      drafts[of].role, used, drafts[of].revision);
+
+	for (const struct zr_iface *f = d->ifaces; f->id; f++)
+		if (is_draft_of(f, of))
+			return zr_err(err, ZR_EINVAL,
+				      "draft of %s is %u, %s of this zeroth has %u" REBUILD,
+				      drafts[of].role, used, f->id, drafts[of].revision);
+	return 0;
+}
+
+static int check_one_draft(const struct zr_entry *e, const struct zr_desc *d, struct zr_error *err)
 {
 	const int refuses = e->draft && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL);
 	for (const struct zr_iface *f = d->ifaces; e->draft != ZR_DRAFT_REVISION && f->id; f++)
@@ -107,6 +165,24 @@ static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struc
 				      e->draft, refuses ? "" : f->id, refuses ? "" : " of ",
 				      ZR_DRAFT_REVISION);
 	return 0;
+}
+
+/* Draft interfaces change with their revision; stable ones can do without what they lend of drafts,
+ * if the plugin says so. */
+static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struct zr_error *err)
+{
+	int rc = 0;
+	if (!has_drafts(e))
+		return check_one_draft(e, d, err);
+
+	for (uint32_t of = ZR_DRAFTS; of < e->n_drafts; of++)
+		if (e->drafts[of] && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL))
+			return zr_err(err, ZR_EINVAL,
+				      "it was built with draft headers that this zeroth does not "
+				      "have" NEWER);
+	for (int of = 0; !rc && of < ZR_DRAFTS; of++)
+		rc = check_draft(e, d, of, err);
+	return rc;
 }
 
 static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, struct zr_error *err)

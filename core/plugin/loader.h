@@ -10,6 +10,8 @@
 #ifndef ZR_CORE_LOADER_H
 #define ZR_CORE_LOADER_H
 
+#include <zeroth/plugin.h>
+
 #include "core/base/error.h"
 #include "core/plugin/role.h"
 
@@ -31,6 +33,18 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 /* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers.
  * One that ends before its required functions is refused, as is one that lacks a function. */
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err);
+
+/* Whether a plugin was built with the draft headers of a role as this zeroth has them: ZR_OF_*. */
+enum {
+	ZR_OF_BOOT,
+	ZR_OF_COMM,
+	ZR_OF_DEVICE,
+	ZR_OF_MODEL,
+	ZR_OF_OFFLOAD,
+	ZR_OF_ACTIVATION,
+	ZR_OF_LOOK,
+};
+int zr_draft_fits(const struct zr_entry *e, int of);
 
 /* Every file that a bare id could resolve to, role by role, name by name, without loading any.
  * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */

@@ -23,7 +23,7 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 {
 	const struct zr_optimizer *o = &s->roles->optimizer[s->roles->param_group[group].optimizer];
 	const struct zr_entry *e = o->it.section->plugin->entry;
-	const int knows = e->draft == ZR_DRAFT_REVISION;
+	const int knows = zr_draft_fits(e, ZR_OF_DEVICE);
 	struct zr_opt_step step = {
 		.size = sizeof(struct zr_opt_step),
 		.n_state = o->n_states,

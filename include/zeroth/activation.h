@@ -10,6 +10,8 @@
 #include <zeroth/plugin.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#undef ZR_USES_ACTIVATION
+#define ZR_USES_ACTIVATION ZR_DRAFT_ACTIVATION
 
 #ifdef __cplusplus
 extern "C" {

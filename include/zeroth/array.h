@@ -9,6 +9,8 @@
 #include <zeroth/plugin.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#undef ZR_USES_DEVICE
+#define ZR_USES_DEVICE ZR_DRAFT_DEVICE
 
 #ifdef __cplusplus
 extern "C" {

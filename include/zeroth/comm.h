@@ -14,6 +14,8 @@
 #include <zeroth/plugin.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#undef ZR_USES_COMM
+#define ZR_USES_COMM ZR_DRAFT_COMM
 
 #ifdef __cplusplus
 extern "C" {

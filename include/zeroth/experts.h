@@ -12,6 +12,8 @@
 #include <zeroth/array.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#undef ZR_USES_DEVICE
+#define ZR_USES_DEVICE ZR_DRAFT_DEVICE
 
 #ifdef __cplusplus
 extern "C" {

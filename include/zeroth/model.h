@@ -11,6 +11,8 @@
 #define ZEROTH_MODEL_H
 
 #include <zeroth/device.h>
+#undef ZR_USES_MODEL
+#define ZR_USES_MODEL ZR_DRAFT_MODEL
 
 #ifdef __cplusplus
 extern "C" {

@@ -23,6 +23,8 @@
 #include <zeroth/plugin.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#undef ZR_USES_OFFLOAD
+#define ZR_USES_OFFLOAD ZR_DRAFT_OFFLOAD
 
 #ifdef __cplusplus
 extern "C" {

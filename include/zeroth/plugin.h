@@ -47,10 +47,19 @@ extern "C" {
 #define ZR_ABI_MAJOR 1
 #define ZR_ABI_MINOR 5
 
-/* Headers of draft roles change with every release. A plugin that includes one carries this number.
- * Its draft interfaces work in a host with the same number only; so do its stable ones, unless it
- * defines ZR_DRAFT_OPTIONAL before it includes any header: in a host with another number they work
- * too, and what draft headers declare, such as `ops` of zr_opt_step, is NULL there. */
+/* Headers of draft roles change: each role's have a revision. A plugin that includes some carries
+ * their numbers. Its draft interfaces work in a host with the same numbers only, for what it
+ * includes; so do its stable ones, unless it defines ZR_DRAFT_OPTIONAL before it includes any
+ * header: in a host with other numbers they work too, and what draft headers declare, such as `ops`
+ * of zr_opt_step, is NULL there. */
+#define ZR_DRAFT_BOOT       10
+#define ZR_DRAFT_COMM       10
+#define ZR_DRAFT_DEVICE     10 /* device, parameters, experts and array */
+#define ZR_DRAFT_MODEL      10
+#define ZR_DRAFT_OFFLOAD    10
+#define ZR_DRAFT_ACTIVATION 10
+#define ZR_DRAFT_LOOK       10
+/* Rises with any of them: what plugins of minors before 5 carry for all. */
 #define ZR_DRAFT_REVISION 10
 
 #define ZR_MAGIC 0x5a525031u
@@ -349,12 +358,25 @@ struct zr_entry {
 	uint32_t flags;                     /* ZR_ENTRY_*; a host refuses what it does not know */
 	const char *build;                  /* compiler and the like: printed, never compared */
 	const struct zr_desc *const *descs; /* ends with NULL */
+	/* since minor 5 */
+	/* [n_drafts] the revision of the draft headers of each role, in the order of ZR_DRAFT_BOOT
+	 * to ZR_DRAFT_LOOK, that it was built with; 0: it includes none of them */
+	const uint32_t *drafts;
+	uint32_t n_drafts, rsv2;
 };
+#define ZR_DRAFTS 7
 
 #define ZR_ENTRY_DRAFT_OPTIONAL 1u /* it works in a host of another draft revision */
 
-/* Headers of draft roles redefine this to ZR_DRAFT_REVISION. */
-#define ZR_DRAFT_USED 0u
+/* Headers of draft roles redefine these to ZR_DRAFT_REVISION and to their own. */
+#define ZR_DRAFT_USED      0u
+#define ZR_USES_BOOT       0u
+#define ZR_USES_COMM       0u
+#define ZR_USES_DEVICE     0u
+#define ZR_USES_MODEL      0u
+#define ZR_USES_OFFLOAD    0u
+#define ZR_USES_ACTIVATION 0u
+#define ZR_USES_LOOK       0u
 #ifdef ZR_DRAFT_OPTIONAL
 #define ZR_ENTRY_FLAGS ZR_ENTRY_DRAFT_OPTIONAL
 #else
@@ -371,6 +393,10 @@ struct zr_entry {
 #define ZR_PLUGIN(...) ZR_PLUGIN_NEED(0, __VA_ARGS__)
 #define ZR_PLUGIN_NEED(minor, ...)                                                                 \
 	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                   \
+	static const uint32_t zr_drafts__[] = {                                                    \
+		ZR_USES_BOOT,    ZR_USES_COMM,       ZR_USES_DEVICE, ZR_USES_MODEL,                \
+		ZR_USES_OFFLOAD, ZR_USES_ACTIVATION, ZR_USES_LOOK                                  \
+	};                                                                                         \
 	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1; \
 	const struct zr_entry zr_plugin_entry_v1 = { ZR_MAGIC,                                     \
 						     sizeof(struct zr_entry),                      \
@@ -382,7 +408,10 @@ struct zr_entry {
 						     ZR_DRAFT_USED,                                \
 						     ZR_ENTRY_FLAGS,                               \
 						     __VERSION__,                                  \
-						     zr_descs__ }
+						     zr_descs__,                                   \
+						     zr_drafts__,                                  \
+						     ZR_DRAFTS,                                    \
+						     0 }
 
 /* ---- conveniences ---------------------------------------------------------------- */
 

@@ -19,6 +19,9 @@
 #ifndef NEED
 #define NEED 0
 #endif
+#ifndef DRAFTS
+#define DRAFTS NULL, 0, 0 /* as plugins of minors before 5 */
+#endif
 #ifndef DRAFT
 #define DRAFT 0
 #endif
@@ -168,8 +171,8 @@ static const struct zr_desc *const descs[] = {
 	NULL,
 };
 ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;
-const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR,      ZR_ABI_MINOR, NEED,
-					     0,     DRAFT,      ENTRY_BITS, __VERSION__,  descs };
+const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR,       ZR_ABI_MINOR, NEED,  0,
+					     DRAFT, ENTRY_BITS, __VERSION__, descs,        DRAFTS };
 #else
 const struct zr_desc *const unused_desc = &desc;
 #endif

@@ -4,7 +4,7 @@
 
     make_layout.py INCLUDE CC...            prints it
     make_layout.py --release INCLUDE CC...  prints that of all public headers: the stable ones and the library's, then
-                                            `draft REVISION` and the drafts
+                                            `draft ROLE REVISION` and those of that role, for each of the drafts
     make_layout.py --since FILE INCLUDE CC...  compares it with FILE, which --release has printed for a release; says
                                             what does not have a part of it any more
     make_layout.py --check FILE INCLUDE CC...  compares it with FILE; says what moved, what is new
@@ -79,8 +79,10 @@ def ask(include, cc, headers=HEADERS):
         for name, value in CONSTANT.findall(plain):
             if name.endswith("_") or value.startswith('"') or re.search(r"__|\bextern\b", value):
                 continue
-            if name in ("ZR_EXTERN", "ZR_ABI_MINOR", "ZR_DRAFT_REVISION", "ZR_DRAFT_USED", "ZR_HEADERS_NEED",
-                        "ZR_ENTRY_FLAGS") or value.endswith("\\") or value.startswith("{"):
+            if re.match("ZR_(DRAFT_|DRAFTS$|USES_)", name):  # they change with every revision
+                continue
+            if name in ("ZR_EXTERN", "ZR_ABI_MINOR", "ZR_HEADERS_NEED", "ZR_ENTRY_FLAGS") or value.endswith("\\") or \
+                    value.startswith("{"):
                 continue
             out.append(f'printf("constant {name} %.17g\\n", (double)({name}));')
         for name, body in STRUCT.findall(plain):
@@ -131,33 +133,40 @@ def check(golden, now):
 
 
 def drafts(include):
-    """The headers that may change with every revision of the drafts."""
-    names = sorted(h[:-2] for h in os.listdir(os.path.join(include, "zeroth")))
-    return [h for h in names if h not in HEADERS + LIBRARY]
+    """The roles whose headers may change with their draft revision, and these headers."""
+    roles = {}
+    for h in sorted(os.listdir(os.path.join(include, "zeroth"))):
+        used = re.search(r"^#define ZR_USES_(\w+) ", open(os.path.join(include, "zeroth", h)).read(), re.M)
+        if used and h != "plugin.h":
+            roles.setdefault(used.group(1).lower(), []).append(h[:-2])
+    return roles
 
 
-def draft_revision(include):
+def draft_revision(include, role):
     text = open(os.path.join(include, "zeroth", "plugin.h")).read()
-    return int(re.search(r"^#define ZR_DRAFT_REVISION +(\d+)", text, re.M).group(1))
+    return int(re.search(rf"^#define ZR_DRAFT_{role.upper()} +(\d+)", text, re.M).group(1))
 
 
 def release(include, cc):
-    return (ask(include, cc, HEADERS + LIBRARY) + f"draft {draft_revision(include)}\n"
-            + ask(include, cc, drafts(include)))
+    text = ask(include, cc, HEADERS + LIBRARY)
+    for role, headers in drafts(include).items():
+        text += f"draft {role} {draft_revision(include, role)}\n" + ask(include, cc, headers)
+    return text
 
 
 def since(file, include, cc):
     """Texts of what plugins and programs that were built for a release would miss."""
-    text = open(file).read()
-    was_stable, revision, was_drafts = re.split(r"^draft (\d+)\n", text, flags=re.M)
+    was_stable, *parts = re.split(r"^draft (\w+) (\d+)\n", open(file).read(), flags=re.M)
     bad, _ = check(table(was_stable), table(ask(include, cc, HEADERS + LIBRARY)))
-    if int(revision) != draft_revision(include):
-        return bad
-
-    changed, new = check(table(was_drafts), table(ask(include, cc, drafts(include))))
-    again = (f"in drafts of revision {revision}: raise ZR_DRAFT_REVISION; or, before that release, write the file "
-             "again with make_layout.py --release")
-    return bad + [f"{line} ({again})" for line in changed + new]
+    roles = drafts(include)
+    for role, revision, was in zip(parts[0::3], parts[1::3], parts[2::3]):
+        if role not in roles or int(revision) != draft_revision(include, role):
+            continue
+        changed, new = check(table(was), table(ask(include, cc, roles[role])))
+        again = (f"in drafts of {role}, revision {revision}: raise ZR_DRAFT_{role.upper()} and ZR_DRAFT_REVISION; or, "
+                 "before that release, write the file again with make_layout.py --release")
+        bad += [f"{line} ({again})" for line in changed + new]
+    return bad
 
 
 def main():

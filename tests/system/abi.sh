@@ -51,12 +51,12 @@ later() {
 	like "$name" "$(since released.txt include; echo "code $?")" "$wanted"
 }
 later 'a member of a draft that moves in one revision is seen' \
-	'changed: member zr_comm_op.n_seg .* .in drafts of revision [0-9]*: raise ZR_DRAFT_REVISION; or,' \
+	'changed: member zr_comm_op.n_seg .* .in drafts of comm, revision [0-9]*: raise ZR_DRAFT_COMM and' \
 	comm 's/^\tint32_t root;/&\n\tint32_t more, again;/'
-later 'so is a member behind the others of a draft' 'changed: member zr_comm_op.more .* .in drafts of revision' \
+later 'so is a member behind the others of a draft' 'changed: member zr_comm_op.more .* .in drafts of comm, revision' \
 	comm 's/^\tstruct zr_comm_tag tag;/&\n\tint64_t more;/'
 later 'in another revision it is not' '^code 0$' comm 's/^\tint32_t root;/&\n\tint32_t more, again;/' \
-	's/^#define ZR_DRAFT_REVISION .*/#define ZR_DRAFT_REVISION 999/'
+	's/^#define ZR_DRAFT_COMM .*/#define ZR_DRAFT_COMM 999/'
 later 'a stable struct may grow after a release' '^code 0$' scheduler 's/^\tdouble base; /&int64_t more;/'
 later '... at its end alone' '^changed: member zr_sched_point.base was' scheduler 's/^\tdouble base; /\tint64_t more; double base;/'
 later 'a struct of the library that changes is seen' '^changed: member zeroth_tensor.init was' zeroth 's/^\tint32_t ndim;/&\n\tint64_t more;/'

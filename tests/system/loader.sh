@@ -42,6 +42,16 @@ revision=$(sed -n 's/^#define ZR_DRAFT_REVISION *//p' "$ZR_SRCDIR/include/zeroth
 variant 'another draft revision' "draft is 99, this zeroth has $revision; $rebuild" -DDRAFT=99
 variant 'a draft interface in a file without drafts' \
 	"draft is 0, zr.comm/1 of this zeroth has $revision; $rebuild" '-DIFACE="zr.comm/1"'
+# Since minor 5 each role's headers have a revision of their own.
+comm=$(sed -n 's/^#define ZR_DRAFT_COMM *//p' "$ZR_SRCDIR/include/zeroth/plugin.h")
+uses() { printf -- '-DDRAFTS=(const uint32_t[]){%s},%s,0' "$1" "${2:-7}"; }
+variant 'another revision of one role' "draft of comm is 99, this zeroth has $comm; $rebuild" "$(uses 0,99,0,0,0,0,0)"
+variant 'an interface of a role whose headers it does not include' \
+	"draft of comm is 0, zr.comm/1 of this zeroth has $comm; $rebuild" '-DIFACE="zr.comm/1"' "$(uses 0,0,0,0,0,0,0)"
+variant 'headers of a role that this zeroth does not have' \
+	'it was built with draft headers that this zeroth does not have; install a newer zeroth' "$(uses 0,0,0,0,0,0,0,10 8)"
+build "$dir/good.so" -DDRAFT=99 "$(uses "0,$comm,0,0,0,0,0")"
+like 'the revision of all does not count beside those of roles' "$("$ZEROTH" plugin info "$dir/good.so" 2>&1)" '^scheduler/good 1.5 '
 newer='install a newer zeroth'
 variant 'flags of the entry' "its entry's flags are 0x6, this zeroth knows 0x1; $newer" -DENTRY_BITS=6
 variant 'flags of the descriptor' "its descriptor's flags are 0x4, this zeroth knows none; $newer" -DDESC_BITS=4
@@ -53,7 +63,7 @@ variant 'a draft interface of one that can do without drafts' \
 	"draft is 99, zr.comm/1 of this zeroth has $revision; $rebuild" \
 	-DDRAFT=99 -DENTRY_BITS=1 '-DIFACE="zr.comm/1"'
 variant 'an entry that ends too early' 'its entry of 12 bytes has no descriptor, expected at least 40 bytes' -DENTRY_SIZE=12
-variant 'no descriptor' 'its entry of 40 bytes has no descriptor, expected at least 40 bytes' -DNO_DESC
+variant 'no descriptor' 'its entry of 56 bytes has no descriptor, expected at least 40 bytes' -DNO_DESC
 variant 'a descriptor that ends too early' 'its descriptor has 8 bytes, expected at least 112' -DDESC_SIZE=8
 variant 'a descriptor that lacks a text' \
 	'its descriptor lacks one of role, id, version, license, summary, ifaces, create, destroy' -DVERSION=NULL
