@@ -126,7 +126,16 @@ is 'schedule: warmup_cosine_lr of the optimizer'"'"'s lr' "$(last plugin=warmup_
 is 'schedule: one_cycle' "$(last plugin=one_cycle cycle_min_lr=0.1 cycle_max_lr=1 cycle_first_step_size=10)" '19,0.19'
 is 'schedule: lr_range_test' "$(last plugin=lr_range_test lr_range_test_step_size=10)" '19,0.29'
 
-# ---- the example of zeroth-plugin(7) ----
+# ---- the examples of zeroth-plugin(7) and zeroth_model(3) ----
+for example in trust normed rows; do
+	sed -n "/^\.\\\\\" EXAMPLE $example\$/,/^\.Ed/p" "$src/man/zeroth-plugin.7" | sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e/\\/g' > $example.c
+	ok "the example $example of zeroth-plugin(7) compiles" ${CC:-cc} -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -fvisibility=hidden \
+		-I"$src/include" -o $example.so $example.c -lm
+	chmod go-w . $example.so
+	is '... and passes its check' "$("$ZEROTH" plugin check --exclude training ./$example.so 2>&1 | grep '^not ok')" ''
+done
+is 'the example of zeroth_model(3) is tests/examples/spirals.c' "$(sed -n '/^\.Sh EXAMPLES/,/^\.Ed/p' "$src/man/zeroth_model.3" |
+	sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e/\\/g' | sha256sum)" "$(sed '1,/^ \*\//d' "$src/tests/examples/spirals.c" | sha256sum)"
 sed -n '/^A scheduler that/,/^\.Ed/p' "$src/man/zeroth-plugin.7" | sed '1,/^\.Bd/d; /^\.Ed/d' >halving.c
 ok 'the example of zeroth-plugin(7) compiles' ${CC:-cc} -std=c11 -Wall -Wextra -Werror -shared -fPIC -I"$src/include" -o halving.so halving.c -lm
 is 'and is a scheduler' "$(chmod go-w . halving.so; "$ZEROTH" schedule -n 4 -o scheduler.plugin=./halving.so -o scheduler.period=2 plain.ini |
