@@ -44,10 +44,12 @@ struct zr_segment {
 };
 struct zr_segment_sink {
 	int (*segment)(void *arg, const struct zr_segment *s); /* 0, or what ends it */
-	int (*note)(void *arg, const char *text);              /* why it is cut here */
+	int (*note)(void *arg, const char *text); /* why it is cut here; or about all of it */
 	void *arg;
 };
 int zr_look_segments(const struct zr_seen *seen, const struct zr_segment_sink *to);
+/* What is said before the first one: of messages that were left out, of texts without a place. */
+int zr_look_notes(const struct zr_seen *seen, const struct zr_segment_sink *to);
 
 /* How many tokens are learned: the first one never is. */
 int64_t zr_look_targets(const struct zr_seen *seen);

@@ -140,17 +140,6 @@ static void put_head(struct zr_look_out *o, const struct zr_seen *s)
 		zr_html_text(f, s->why);
 		fputs("</p>\n", f);
 	}
-
-	if (s->lost)
-		fprintf(f,
-			"<p class=\"cut\">cut: the oldest %lld messages went: all are %s tokens, "
-			"more than max_length</p>\n",
-			(long long)s->lost, zr_number((double)s->whole, n));
-	if (s->unknown)
-		fprintf(f,
-			"<p class=\"note\">Where %lld of its texts stand nobody can tell: they are "
-			"shown as template.</p>\n",
-			(long long)s->unknown);
 }
 
 int zr_look_page_messages(struct zr_look_out *o, const struct zr_seen *seen)
@@ -166,10 +155,12 @@ int zr_look_page_messages(struct zr_look_out *o, const struct zr_seen *seen)
 
 int zr_look_page_add(struct zr_look_out *o, const struct zr_seen *seen)
 {
-	int rc = 0;
+	struct paging p = { o, seen };
+	const struct zr_segment_sink sink = { page_segment, page_note, &p };
 
 	put_head(o, seen);
-	if (!seen->why)
+	int rc = zr_look_notes(seen, &sink);
+	if (!rc && !seen->why)
 		rc = zr_look_page_messages(o, seen);
 	fputs("</article>\n", o->f);
 	return rc;

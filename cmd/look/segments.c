@@ -52,6 +52,28 @@ static int64_t next_cut(struct cuts *c, char *text, size_t room)
 	return p->from + 1;
 }
 
+int zr_look_notes(const struct zr_seen *seen, const struct zr_segment_sink *to)
+{
+	char text[160];
+	int rc = 0;
+
+	if (seen->lost) {
+		snprintf(text, sizeof text,
+			 "cut: its oldest %lld messages are left out: with them it has %lld "
+			 "tokens, more than max_length",
+			 (long long)seen->lost, (long long)seen->whole);
+		rc = to->note(to->arg, text);
+	}
+	if (!rc && seen->unknown) {
+		snprintf(text, sizeof text,
+			 "%lld of its texts are shown as template: where they begin and end is "
+			 "not known",
+			 (long long)seen->unknown);
+		rc = to->note(to->arg, text);
+	}
+	return rc;
+}
+
 /* ---- segments ---- */
 
 static int is_learned(const struct zr_seen *s, int64_t token)

@@ -138,16 +138,6 @@ static void print_head(struct zr_look_out *o, const struct zr_seen *s)
 			(long long)zr_look_targets(s));
 	put_colour(o, "\033[0m");
 	putc('\n', o->f);
-	if (s->lost)
-		fprintf(o->f,
-			"  --------- cut: the oldest %lld messages went: all are %lld tokens, more "
-			"than max_length\n",
-			(long long)s->lost, (long long)s->whole);
-	if (s->unknown)
-		fprintf(o->f,
-			"  --------- where %lld of its texts stand nobody can tell: they are shown "
-			"as template\n",
-			(long long)s->unknown);
 }
 
 int zr_look_print(struct zr_look_out *o, const struct zr_seen *seen)
@@ -158,10 +148,10 @@ int zr_look_print(struct zr_look_out *o, const struct zr_seen *seen)
 	o->last_role = NULL;
 	o->last_message = -2;
 	print_head(o, seen);
-	if (seen->why)
-		return 0;
-
-	return zr_look_segments(seen, &sink);
+	int rc = zr_look_notes(seen, &sink);
+	if (!rc && !seen->why)
+		rc = zr_look_segments(seen, &sink);
+	return rc;
 }
 
 /* ---- statistics ---- */

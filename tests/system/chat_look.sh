@@ -113,7 +113,7 @@ cuts() { grep -E '^(===|  ---)' | sed -E 's/[0-9]+ (tokens|learned)/N \1/g'; }
 long=$(show -n 1 --from 4 | sed -n 's/^=== .* \([0-9]*\) tokens.*/\1/p')
 is 'longer than max_length' "$(show -n 9 --from 4 -o data.max_length=$((long - 1)) | cuts)" \
 	"=== conversation 3, chat.jsonl:4: N tokens, N learned
-  --------- cut: the oldest 2 messages went: all are N tokens, more than max_length"
+  --------- cut: its oldest 2 messages are left out: with them it has N tokens, more than max_length"
 is 'left out for it' "$(show -n 9 --from 4 -o data.max_length=$((long - 1)) -o data.on_long=drop | cuts)" \
 	"=== chat.jsonl:4: left out: N tokens, more than the $((long - 1)) that were asked for"
 packed=(-n 9 --from 4 -o train.sequence_length=16)
@@ -150,7 +150,7 @@ of think.jinja tools.jsonl --html tools.html >/dev/null
 like 'definitions of tools fold' "$(cat tools.html)" '<b>tools</b><div class="words"><details><summary>definitions of tools, [0-9]+ tokens</summary>'
 like 'a call is one' "$(tr '\n' ' ' <tools.html)" '<em title="call of a tool">.*get|<em title="call of a tool"> ?&lt;tool_call'
 show -n 9 --html cut.html "${packed[@]:4}" -o data.max_length=$((long - 1)) >/dev/null
-like 'cuts are there' "$(cat cut.html)" '<p class="cut">cut: the oldest 2 messages went: all are [0-9]+ tokens, more than max_length</p>'
+like 'cuts are there' "$(cat cut.html)" '<p class="cut">cut: its oldest 2 messages are left out: with them it has [0-9]+ tokens, more than max_length</p>'
 like 'and what was left out' "$(cat cut.html)" '<p class="cut">left out: nothing in it is learned</p>'
 if command -v python3 >/dev/null; then
 	cat >closed.py <<'P'
