@@ -2,7 +2,7 @@
 #
 #   docker build -t zeroth .
 #   docker run --rm -it -v "$PWD:/work" zeroth train train.ini
-# For GPUs: build where nvcc is, debian/rules says how; FROM nvidia/cuda:13.0.1-devel-ubuntu24.04 has it.
+# --build-arg base=debian:13-slim takes another release. GPUs need zeroth-cuda, too: see debian/rules.
 ARG base=debian:12-slim
 FROM $base AS build
 ENV DEBIAN_FRONTEND=noninteractive

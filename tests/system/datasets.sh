@@ -14,7 +14,26 @@ printf a >a
 python=$(command -v "${ZR_PYTHON:-python3}")
 
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$ZR_SRCDIR/embed ZEROTH_LIBRARY=$ZR_BUILDDIR/.libs/libzeroth.so
-data() { "$python" -m zeroth.data -T "$golden/gpt2.json" "$@" >out 2>err; echo "$? $(cat err)"; }
+alone() { "$python" -m zeroth.data -T "$golden/gpt2.json" "$@" >out 2>err; echo "$? $(cat err)"; }
+
+# data ARGUMENT...: the same, in one process for all: to start Python takes longer than what it does here.
+mkfifo asked told
+"$python" -c 'import contextlib, shlex, sys, zeroth.data
+with open("asked") as asked, open("told", "w", 1) as told:
+    for line in asked:
+        with open("out", "w") as out, open("err", "w") as err, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = zeroth.data.main(shlex.split(line))
+            except SystemExit as e:
+                code = e.code
+        print(code, file=told)' &
+exec 8>asked 9<told
+data() {
+	printf '%q ' -T "$golden/gpt2.json" "$@" >&8
+	echo >&8
+	read -r code <&9
+	echo "$code $(cat err)"
+}
 tokens() { for f in "$1"/part-*.tok; do tail -c +8193 "$f"; done | sha256sum; }
 
 # 25 rows: plain, with line ends, quotes and other scripts; one is empty.
@@ -62,7 +81,7 @@ echo x >>calls
 exec "$ZEROTH" "\$@"
 END
 chmod +x fails
-(ZEROTH=$PWD/fails; export ZEROTH; data -o again --part-rows 10 t.jsonl) >stopped
+(ZEROTH=$PWD/fails; export ZEROTH; alone -o again --part-rows 10 t.jsonl) >stopped
 is 'a run that ends on the way' "$(cat stopped; ls again)" "$(printf '2 zeroth.data: zeroth tokenize ended with code 7\ndata.json\npart-00000.tok\npart-00001.tok')"
 touch -d 2001-01-01 again/part-0000[01].tok
 is 'goes on behind what is done' "$(data -o again --part-rows 10 t.jsonl; find again -name '*.tok' -newermt 2002-01-01)" "$(printf '0 \nagain/part-00002.tok')"
@@ -136,6 +155,7 @@ if ! "$python" -c 'import pyarrow.parquet' 2>/dev/null; then
 	printf 'PAR1' >t.parquet
 	like 'without pyarrow it says what to do' "$(data -o n t.parquet)" '^2 zeroth.data: t.parquet: pyarrow reads such files, and is not there \(.*\): pip install pyarrow$'
 	skip 'Parquet, Arrow and datasets' 'no pyarrow'
+	exec 8>&-
 	done_testing
 	exit
 fi
@@ -172,7 +192,7 @@ for file in t.parquet dictionary.parquet t.arrow t.feather; do
 $(tokens parts)
 read        25 rows of 1 file, as they say"
 done
-(ZEROTH=$PWD/fails; export ZEROTH; rm calls; data -o resumed --part-rows 10 t.parquet) >stopped
+(ZEROTH=$PWD/fails; export ZEROTH; rm calls; alone -o resumed --part-rows 10 t.parquet) >stopped
 is 'Parquet goes on in the middle of a row group' "$(cat stopped; data -o resumed --part-rows 10 t.parquet; tokens resumed)" "2 zeroth.data: zeroth tokenize ended with code 7
 0 
 $(tokens parts)"
@@ -196,4 +216,5 @@ head -c 600 t.parquet >cut.parquet
 like 'a file that was cut off' "$(data -o q6 cut.parquet)" '^2 zeroth.data: cut.parquet: is no Parquet file that pyarrow reads: '
 head -c -8 t.arrow >cut.arrow
 like 'a stream that was cut off' "$(data -o q7 cut.arrow)" '^2 zeroth.data: cut.arrow: does not end as a stream of Arrow does'
+exec 8>&-
 done_testing

@@ -12,6 +12,9 @@ built=$ZEROTH_PLUGIN_PATH configured=$(sed -n "s/^prefix = //p" "$ZR_BUILDDIR/Ma
 env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKE_TERMOUT make -s -C "$ZR_BUILDDIR" install DESTDIR="$PWD/root" > install.out 2>&1
 ok 'it is installed below DESTDIR' test -x "root$configured/bin/zeroth"
 is '... without files of libtool' "$(find root -name '*.la')" ''
+for shell in bash:bash-completion/completions/zeroth zsh:zsh/site-functions/_zeroth fish:fish/vendor_completions.d/zeroth.fish; do
+	is "... with what completes words for ${shell%%:*}" "$(cat "root$configured/share/${shell#*:}")" "$("$ZEROTH" completion "${shell%%:*}")"
+done
 wheel=no
 if [ -z "$ZR_SANITIZE" ] && command -v python3 patchelf strip readelf dpkg >/dev/null; then
 	library=$(dirname "$(find "root$configured" -name libzeroth.so.0)") library=${library#root}
