@@ -153,7 +153,7 @@ static const char *shell_of(const char *through)
 {
 	static const char *const known[][2] = {
 		{ "ssh", "ssh -o BatchMode=yes" },
-		/* unbuffered: it passes on whole lines otherwise, and an agent's answers are none */
+		/* otherwise it passes on whole lines, and an agent's answers are none */
 		{ "srun", "srun --nodes=1 --ntasks=1 --overlap --unbuffered --nodelist={host}" },
 		{ "mpirun", "mpirun -n 1 --host {host}" },
 	};

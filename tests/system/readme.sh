@@ -23,7 +23,8 @@ case \$1 in train | launch | plan | data)
 esac
 exec "$ZEROTH" "\$@"
 END
-printf '#!/bin/sh\nexec %s "$@"\n' "${CC:-cc}" >bin/cc
+compiler=${CC:-cc} # by its path: it may be called cc itself
+printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v ${compiler%% *})${compiler#"${compiler%% *}"}" >bin/cc
 chmod 755 bin/zeroth bin/cc
 PATH=$scratch/bin:$PATH
 # The tree stands for an installation.
