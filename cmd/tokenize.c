@@ -196,16 +196,11 @@ static int stopped(struct job *j)
 	return 0;
 }
 
-static const char *name_of(const char *path)
-{
-	return strcmp(path, "-") ? path : "standard input";
-}
-
 /* What was read of the input that began behind `begin` bytes, with `bad` places in those before. */
 static void look_at(struct job *j, const char *path, uint64_t begin, uint64_t bad, int has_zero)
 {
 	const uint64_t n = zr_encoder_replaced(j->encoder) - bad;
-	const char *name = name_of(path);
+	const char *name = zr_tokenize_name(path);
 
 	if (n && !j->bad) {
 		j->bad = name;
@@ -228,7 +223,7 @@ static int check_start(struct job *j, const char *path, const char *buf, size_t 
 		      "%s: is JSON, not text: --chat makes documents of conversations, --content "
 		      "rows of the field text of each row (--field text=NAME reads another one); "
 		      "--content any takes its bytes as they are",
-		      name_of(path));
+		      zr_tokenize_name(path));
 }
 
 /* n bytes of an input, of which an error names the input; n = 0: it ends. */
@@ -242,7 +237,7 @@ static int encode(struct job *j, const char *path, const char *buf, size_t n)
 		rc = zr_encode_end(j->encoder, &why);
 
 	if (rc && why.code)
-		return zr_err(j->err, rc, "%s: %s", name_of(path), why.text);
+		return zr_err(j->err, rc, "%s: %s", zr_tokenize_name(path), why.text);
 	return rc;
 }
 
@@ -359,7 +354,7 @@ static int put_counts(struct job *j)
 		rc = zr_documents_count(j->documents, "dropped.empty", j->empty, j->err);
 	if (!rc && !strcmp(j->content, "rows") && j->rows == j->empty)
 		rc = zr_err(j->err, ZR_EINVAL, "there is no row with a text in %s",
-			    name_of(j->in[0]));
+			    zr_tokenize_name(j->in[0]));
 	return rc;
 }
 
@@ -410,44 +405,70 @@ static void report(const struct job *j, int64_t tokens, int bits)
 		       (long long)j->rows);
 }
 
-static int work(struct job *j)
+/* Opens what writes tokens, of *width bytes each. */
+static int prepare(struct job *j, int *width)
 {
 	int rc = zr_keep_file(j->output, j->force, j->err);
 	if (!rc)
 		rc = zr_tokenizer_open_with(j->tokenizer, j->add_tokens, &j->t, j->err);
-	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
 	if (!rc)
 		rc = choose_eot(j);
 	if (!rc)
 		rc = zr_encoder_open(j->t, take, j, &j->encoder, j->err);
-	if (!rc)
-		rc = create(j, width);
 	if (rc)
 		return rc;
 
+	*width = zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
+	return create(j, *width);
+}
+
+static int all_inputs(struct job *j)
+{
+	const int has_rows = !strcmp(j->content, "rows");
+	int rc = 0;
+
 	j->all = zr_tokenize_bytes(j->in, j->n_in);
 	j->start = j->shown = zr_now();
-	const int has_rows = !strcmp(j->content, "rows");
 	for (int i = 0; !rc && i < j->n_in; i++)
 		rc = has_rows ? documents_of_rows(j, j->in[i]) : document(j, j->in[i]);
-	if (!rc)
-		rc = put_counts(j);
-	int64_t tokens = tokens_of(j);
-	int end = finish(j, !rc);
-	if (!rc)
-		rc = end;
 	if (j->tty)
 		zr_log_live(stderr, NULL);
 	if (rc)
 		return rc;
 
+	return put_counts(j);
+}
+
+static void warn_of_bytes(const struct job *j)
+{
+	if (!j->bad)
+		return;
+
+	zr_logf(ZR_LOG_WARN, "tokenize",
+		"%llu places are not UTF-8 and were read as U+FFFD, the first behind %llu bytes of "
+		"%s",
+		(unsigned long long)zr_encoder_replaced(j->encoder), (unsigned long long)j->bad_at,
+		j->bad);
+}
+
+static int work(struct job *j)
+{
+	int width;
+
+	int rc = prepare(j, &width);
+	if (rc)
+		return rc;
+
+	rc = all_inputs(j);
+	const int64_t tokens = tokens_of(j);
+	const int end = finish(j, !rc);
+	if (!rc)
+		rc = end;
+	if (rc)
+		return rc;
+
 	report(j, tokens, 8 * width);
-	if (j->bad)
-		zr_logf(ZR_LOG_WARN, "tokenize",
-			"%llu places are not UTF-8 and were read as U+FFFD, the first behind %llu "
-			"bytes of %s",
-			(unsigned long long)zr_encoder_replaced(j->encoder),
-			(unsigned long long)j->bad_at, j->bad);
+	warn_of_bytes(j);
 	return 0;
 }
 

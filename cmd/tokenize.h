@@ -12,6 +12,8 @@
 
 /* "  12 %  ETA 3 s" of what began `took` seconds ago, to text; "" where all is not known. */
 void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80]);
+/* What messages call an input. */
+const char *zr_tokenize_name(const char *path);
 /* Bytes of all files; 0: one is none, such as standard input. */
 uint64_t zr_tokenize_bytes(char **in, int n);
 /* Says what a model of these tokens needs. */

@@ -202,7 +202,7 @@ static int put_counts(struct job *j)
 
 	if (!rc && !n->documents)
 		rc = zr_err(j->err, ZR_EINVAL, "there is no conversation to learn from in %s",
-			    strcmp(j->in[0], "-") ? j->in[0] : "standard input");
+			    zr_tokenize_name(j->in[0]));
 	return rc;
 }
 

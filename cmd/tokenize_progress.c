@@ -47,6 +47,11 @@ void zr_tokenize_vocabulary(int64_t tokens)
 	       (long long)tokens);
 }
 
+const char *zr_tokenize_name(const char *path)
+{
+	return strcmp(path, "-") ? path : "standard input";
+}
+
 uint64_t zr_tokenize_bytes(char **in, int n)
 {
 	struct stat st;

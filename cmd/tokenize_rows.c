@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/tokenize.h"
 #include "core/base/json.h"
 #include "files/chat/json_list.h"
 #include "files/tokenizer/buf.h"
@@ -150,7 +151,7 @@ int zr_text_rows_read(struct zr_text_rows *r, const char *path, uint64_t *read,
 {
 	struct reading g = { .r = r, .err = err };
 
-	r->name = strcmp(path, "-") ? path : "standard input";
+	r->name = zr_tokenize_name(path);
 	r->line = 1;
 	int rc = zr_input_open(path, &g.in, err);
 	r->in = g.in;
