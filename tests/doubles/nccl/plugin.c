@@ -7,9 +7,11 @@
  */
 #define zr_plugin_entry_v1 nccl_entry
 #define zr_descs__         nccl_descs
+#define zr_drafts__        nccl_drafts
 #include "plugins/comm/nccl/nccl.c"
 #undef zr_plugin_entry_v1
 #undef zr_descs__
+#undef zr_drafts__
 
 #include <zeroth/parameters.h>
 
