@@ -8,10 +8,11 @@
     make_layout.py --since FILE INCLUDE CC...  compares it with FILE, which --release has printed for a release; says
                                             what does not have a part of it any more
     make_layout.py --check FILE INCLUDE CC...  compares it with FILE; says what moved, what is new
+    make_layout.py --witness INCLUDE        prints C in which a debugger sees every struct of the stable headers
     make_layout.py --grow INCLUDE OUT       copies headers as they may be later: grown structs, minor 99
 
-A line is `struct NAME frozen|growable BYTES`, `member STRUCT.NAME OFFSET BYTES` or `constant NAME
-VALUE`. What FILE has must stay, member by member and number by number; a growable struct may get
+A line is `struct NAME frozen|growable BYTES`, `member STRUCT.NAME OFFSET BYTES`, `constant NAME VALUE` or, of the stable
+headers and the library's, `type STRUCT.NAME DECLARATION`: two types of one size are not the same. What FILE has must stay, member by member and number by number; a growable struct may get
 members behind those that it has, which are then added to FILE by hand, with the new minor.
 """
 import os
@@ -46,6 +47,15 @@ def members(body):
         for part in re.sub(r"^(const )?(struct )?\w+ (const )?", "", line).split(","):
             name = re.search(r"(\w+)(\[[^\]]*\])*$", part.strip())
             yield name.group(1)
+
+
+def declarations(body):
+    """Of each member, as the header writes it."""
+    for line in body.split(";"):
+        text = " ".join(line.split())
+        if text:
+            for name in members(line):
+                yield name, text
 
 
 def grows(text, name):
@@ -94,6 +104,8 @@ def ask(include, cc, headers=HEADERS):
             for m in members(body):
                 out.append(f'printf("member {name}.{m} %zu %zu\\n", offsetof(struct {name}, {m}), '
                            f'sizeof(((struct {name} *)0)->{m}));')
+            for m, declared in declarations(body) if h in HEADERS + LIBRARY else ():
+                out.append(f'puts("type {name}.{m} {declared}");')
     out += ["return 0; }"]
     with tempfile.TemporaryDirectory() as d:
         source, program = os.path.join(d, "t.c"), os.path.join(d, "t")
@@ -169,7 +181,20 @@ def since(file, include, cc):
     return bad
 
 
+def witness(include):
+    """A function that returns a pointer to each struct: what only headers declare is in no library."""
+    out = [f"#include <zeroth/{h}.h>" for h in HEADERS]
+    for h in HEADERS:
+        text = without_comments(open(os.path.join(include, "zeroth", h + ".h")).read())
+        out += [f"struct {name} *witness_{name}(void) {{ return 0; }}" for name, _ in STRUCT.findall(text)
+                if name not in PRIVATE]
+    return "\n".join(out) + "\n"
+
+
 def main():
+    if sys.argv[1] == "--witness":
+        print(witness(sys.argv[2]), end="")
+        return 0
     if sys.argv[1] == "--grow":
         grow(*sys.argv[2:])
         return 0

@@ -15,7 +15,7 @@ system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %
 	%D%/same_bits.sh %D%/sample.sh %D%/scalars.sh %D%/security.sh %D%/shuffled.sh %D%/signals.sh %D%/slices.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/sum_group.sh %D%/sums.sh %D%/tcp.sh %D%/texture.sh \
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/torch.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh %D%/report.sh %D%/gallery.sh
 TESTS += $(system_tests)
-EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
+EXTRA_DIST += $(system_tests) ABI.md tests/examples/signsgd.c \
 	tests/examples/embed_run.c tests/examples/embed_train.c tests/examples/inside.c tests/examples/lion.cc tests/examples/modules.py tests/examples/places.py tests/examples/t5.py tests/examples/spirals.c tests/examples/spirals.py
 
 # The full products; the tests alone run a pairwise choice.
