@@ -462,7 +462,8 @@ struct zr_ops {
 	/* (optional) [train] slices needs it */
 	int (*cast_heads)(const struct zr_ops *, struct zr_stream *,
 			  const struct zr_op_cast_heads *);
-	/* (optional, both) what core lends optimizers as members of struct zr_opt_step */
+	/* (optional, both) what core lends optimizers as members of struct zr_opt_step. `native` is
+	 * for kernels of models and adapters, too: they go into its stream. */
 	const struct zr_native *native;
 	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);
 };
