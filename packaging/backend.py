@@ -5,12 +5,25 @@ ZEROTH_CONFIGURE has more options of configure, MAKEFLAGS those of make.
 """
 import glob
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import tempfile
 
+import wheel
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without it pip would build twice."""
+    with open(os.path.join(ROOT, "configure.ac"), encoding="utf-8") as f:
+        version = re.search(r"^AC_INIT\(\[zeroth\], \[(.*)\]\)$", f.read(), re.M).group(1)
+    name = "zeroth-{}.dist-info".format(version)
+    wheel.write_text(os.path.join(metadata_directory, name, "METADATA"),
+                     wheel.metadata(ROOT, version, ""))
+    return name
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -24,9 +37,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             "--with-cuda=no", *shlex.split(os.environ.get("ZEROTH_CONFIGURE", "")))
         run("make", *([] if "MAKEFLAGS" in os.environ else ["-j%d" % os.cpu_count()]))
         run("make", "wheel")
-        wheel, = glob.glob(os.path.join(build, "*.whl"))
-        shutil.copy(wheel, wheel_directory)
-        return os.path.basename(wheel)
+        built, = glob.glob(os.path.join(build, "*.whl"))
+        shutil.copy(built, wheel_directory)
+        return os.path.basename(built)
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -230,6 +230,11 @@ def write_text(path, text):
         f.write(text)
 
 
+def metadata(source, version, licences):
+    with open(os.path.join(source, "README.md"), encoding="utf-8") as f:
+        return METADATA.format(version=version, licences=licences, readme=f.read())
+
+
 def pack(top, info, out):
     """The zip, the same bytes for the same tree."""
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH", 315532800))
@@ -290,10 +295,7 @@ def main():
     shutil.copyfile(os.path.join(a.source, "LICENSE"), os.path.join(licences, "LICENSE"))
     listed = "".join("License-File: {}\n".format(os.path.relpath(f, licences))
                      for f in walk(licences))
-    with open(os.path.join(a.source, "README.md"), encoding="utf-8") as f:
-        readme = f.read()
-    write_text(os.path.join(info, "METADATA"),
-               METADATA.format(version=a.version, licences=listed, readme=readme))
+    write_text(os.path.join(info, "METADATA"), metadata(a.source, a.version, listed))
     write_text(os.path.join(info, "WHEEL"), "Wheel-Version: 1.0\nGenerator: zeroth wheel.py\n"
                "Root-Is-Purelib: false\nTag: {}\n".format(tag))
     out = os.path.join(a.out, "{}-{}.whl".format(name, tag))
@@ -306,4 +308,5 @@ def main():
     print("wrote       {}".format(out))
 
 
-main()
+if __name__ == "__main__":
+    main()
