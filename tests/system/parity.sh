@@ -98,6 +98,13 @@ for conf in "$src"/conf/*.ini; do
 	same "$name" $ranks "$conf" "${more[@]}"
 done
 
+# ---- weights of an optimizer's own for evaluations, and for what a training leaves ----
+settings accumulation-clipping
+"${cc[@]}" -std=c11 -O2 -shared -fPIC -I"$src/include" -o schedulefree.so "$src/tests/examples/schedulefree.c"
+same 'weights for evaluation' 2 "$gallery/accumulation-clipping.ini" "${more[@]}" -o optimizer.plugin="$scratch/schedulefree.so" \
+	-o train.eval_every=3 -o zero.plugin=stage3
+like '... evaluations are compared' "$(cat a/metrics.jsonl)" '"val_loss"'
+
 # ---- warnings ----
 conf_settings chat-demo
 rm -rf a b a.* b.*
