@@ -48,6 +48,29 @@ is 'the boot joins two processes, with the same bits' "$(ranks | tail -n 1)" "$p
 is 'the comm gives them, too, in stage 3' "$(digest 2 -o zero.plugin=stage3 -o comm.plugin=./my_comm-1/my_comm-1.so -o run.dir=runcomm)" "$plain"
 is 'the stage gives the bits of stage 0, on two ranks' "$(digest 2 -o zero.plugin=./my_zero-1/my_zero-1.so)" "$plain"
 
+# A model computes with a kernel of its own where the device says where it runs.
+sed '/^static int add_vectors(/,/^}/{
+	s/^\treturn .*/\tif (c->dtype != ZR_F32 || !ZR_HAS(c->ops, struct zr_ops, native) || !c->ops->native || c->ops->native->api != ZR_NATIVE_HOST)\
+		return -1;\
+	for (int64_t i = 0; i < op.n; i++)\
+		((float *)op.out)[i] = ((const float *)op.a)[i] + ((const float *)op.b)[i];\
+	return ZR_OK;/
+}; s/^#include <stdlib.h>/&\n#include <zeroth\/optimizer.h>/' my_model-1/my_model-1.c > own.c
+own() { # DIRECTORY: builds own.c there
+	mkdir "$1"
+	"${CC%% *}" -std=c11 -O1 -ffp-contract=off -Wall -Wextra -Werror -shared -fPIC -I"$ZR_SRCDIR/include" -o "$1/my_model-1.so" own.c
+}
+modelled() { digest 1 -o model.heads= -o model.plugin="./$1/my_model-1.so" -o run.dir="run_$1"; }
+own own
+one=$(modelled my_model-1)
+like 'a model trains' "$one" '^digest: '
+is 'with a kernel of its own it has the same bits' "$(modelled own)" "$one"
+sed -i 's/\[i\] = /[i] = 1 + /' own.c
+own wrong
+wrong=$(modelled wrong)
+like '... a wrong one trains, too' "$wrong" '^digest: '
+ok '... to other bits' test "$wrong" != "$one"
+
 # ---- what is refused ----
 refused() { # NAME TEXT ARGUMENT...
 	local name=$1 text=$2
