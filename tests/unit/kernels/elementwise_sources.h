@@ -47,14 +47,21 @@ static inline struct captured source_load(const struct source *s)
 		const struct zr_desc *desc = test_plugin(s->plugin);
 		const struct zr_optimizer_v1 *v = test_iface(desc, "zr.optimizer/1");
 		void *opts = test_options(desc);
+		/* scalars of the run: any numbers that differ */
+		const double before[] = { 0.25, 0.5, 0.75, 1 }, run[] = { 0.5, 0.625, 1, 2 };
 		const struct zr_opt_step step = { .size = sizeof step,
 						  .seg_stride = sizeof(struct zr_seg),
 						  .step = SOURCE_STEP,
 						  .lr = SOURCE_LR,
 						  .opts = opts,
 						  .work = &c,
-						  .elementwise = capture };
+						  .elementwise = capture,
+						  .run = run,
+						  .run_before = before };
+
 		struct zr_inst *inst;
+		if (v->n_run > sizeof run / sizeof *run)
+			abort();
 		if (test_create(h, desc, opts, &inst) || v->step(inst, &step))
 			abort();
 		desc->destroy(inst);
@@ -80,7 +87,10 @@ static inline struct captured source_load(const struct source *s)
 	EXAMPLE(lion_fp32, "lion", ZR_BF16, ZR_F32)                                                \
 	EXAMPLE(lion_8bit, "lion", ZR_F16, 0)                                                      \
 	EXAMPLE(signum_fp32, "signum", ZR_BF16, ZR_F32)                                            \
-	EXAMPLE(signum_8bit, "signum", ZR_F16, 0)
+	EXAMPLE(signum_8bit, "signum", ZR_F16, 0)                                                  \
+	EXAMPLE(prodigy_bf16, "prodigy", ZR_F16, ZR_BF16, ZR_BF16, ZR_F32, ZR_F32)                 \
+	EXAMPLE(dadapt_adam_8bit, "dadapt_adam", ZR_F16, 0, 0, ZR_F32)                             \
+	EXAMPLE(schedulefree_8bit, "schedulefree", ZR_F16, 0, ZR_F32, ZR_F32)
 
 #define OF_TEXT(name, text, lowp, ...) { #name, &text, NULL, { __VA_ARGS__ }, lowp },
 #define OF_EXAMPLE(name, id, lowp, ...)                                                            \

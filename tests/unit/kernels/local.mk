@@ -135,7 +135,8 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 
 # What NVRTC compiles for updates of one element.
 example_plugins = tests/unit/optimizer/ademamix.la tests/unit/optimizer/lion.la \
-	tests/unit/optimizer/signum.la
+	tests/unit/optimizer/signum.la tests/unit/optimizer/prodigy.la \
+	tests/unit/optimizer/dadapt_adam.la tests/unit/optimizer/schedulefree.la
 elementwise_test = tests/unit/device/elementwise_adamw.c tests/unit/device/elementwise_both.c \
 	tests/unit/device/elementwise_lamb.c \
 	tests/unit/device/elementwise_many.c tests/unit/device/elementwise_random.c \

@@ -146,7 +146,7 @@ static void same_bits_as_on_the_host(void **state)
 				call_gpu(s, &c, sizes[n], NULL, 1);
 				assert_memory_equal(&cpu, &gpu, sizeof cpu);
 				add_up(c.e.n_sum, sizes[n], total);
-				assert_true(total[0] > 0);
+				assert_true(total[c.e.n_sum - 1] > 0);
 			}
 			call_cpu(&d, s, &c, sizes[n], total, 0);
 			call_gpu(s, &c, sizes[n], total, 0);
