@@ -404,9 +404,12 @@ static void ignore_children(void)
 	signal(SIGCHLD, SIG_IGN);
 }
 
+static atomic_int reaps;
+
 static void *reap_all(void *unused)
 {
 	(void)unused;
+	atomic_store(&reaps, 1);
 	for (;;)
 		if (waitpid(-1, NULL, 0) < 0)
 			sched_yield();
@@ -420,6 +423,9 @@ static void reap_beside(void)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old); /* signals are the supervisor's */
 	pthread_create(&thread, NULL, reap_all, NULL);
+	/* a sanitizer takes memory where a thread begins: whoever forks meanwhile has its lock held */
+	while (!atomic_load(&reaps))
+		sched_yield();
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
