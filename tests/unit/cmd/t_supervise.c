@@ -423,7 +423,7 @@ static void reap_beside(void)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old); /* signals are the supervisor's */
 	pthread_create(&thread, NULL, reap_all, NULL);
-	/* a sanitizer takes memory where a thread begins: whoever forks meanwhile has its lock held */
+	/* where a thread begins, a sanitizer holds the allocator's lock: a fork would keep it */
 	while (!atomic_load(&reaps))
 		sched_yield();
 	sigprocmask(SIG_SETMASK, &old, NULL);
