@@ -90,15 +90,12 @@ void zr_adapter_announce(const struct zr_setup *s, FILE *out)
 {
 	const struct zr_section *sec = s->roles.adapter.section;
 	const struct zr_opt *o;
-	int64_t trained = 0;
 
 	if (!sec)
 		return;
 
-	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
-		trained += s->facts.frozen[i] ? 0 : s->facts.layout.tensor[i].elements;
 	fprintf(out, "adapter %s, %.3f M parameters trained", sec->plugin->desc->id,
-		(double)trained / 1e6);
+		(double)zr_trained_elements(s) / 1e6);
 	for (uint32_t i = 0; (o = zr_table_next(&sec->table, 0, &i));) {
 		const char *text = zr_value_text(o, sec->opts);
 		char value[640];

@@ -184,16 +184,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static int64_t trained(const struct zr_setup *setup)
-{
-	int64_t n = 0;
-
-	for (int32_t i = 0; i < setup->facts.layout.n_tensors; i++)
-		if (!setup->facts.frozen[i])
-			n += setup->facts.layout.tensor[i].elements;
-	return n;
-}
-
 /* Says which run it is. */
 static int begin_monitor(struct zr_instance *it, const struct zr_setup *setup, struct zr_error *err)
 {
@@ -202,7 +192,7 @@ static int begin_monitor(struct zr_instance *it, const struct zr_setup *setup, s
 	struct zr_monitor_run run = { .size = sizeof run,
 				      .name = "",
 				      .steps = (int64_t)setup->facts.train->steps,
-				      .parameters = trained(setup),
+				      .parameters = zr_trained_elements(setup),
 				      .world = setup->facts.process.world };
 
 	if (!ZR_HAS(v, struct zr_monitor_v1, begin) || !v->begin)

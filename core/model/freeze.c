@@ -256,3 +256,13 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 		return rc;
 	return zr_layout_make(&f->decl, &f->layout, err);
 }
+
+int64_t zr_trained_elements(const struct zr_setup *s)
+{
+	int64_t n = 0;
+
+	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++)
+		if (!s->facts.frozen[i])
+			n += s->facts.layout.tensor[i].elements;
+	return n;
+}

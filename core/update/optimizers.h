@@ -96,6 +96,8 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 			 zr_match_fn *take, zr_match_fn *take_out, struct zr_error *err);
 /* Fills frozen, as [train] freeze says, and makes units of one kind, in a layout of their own. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
+/* Elements of all parameters that are trained. */
+int64_t zr_trained_elements(const struct zr_setup *s);
 
 /* Whether no unit can be updated before all gradients of a step are known; then `why` says so to
  * people. 0: each as soon as its own is. */
