@@ -69,13 +69,6 @@ static void fill_state(struct zr_bench *b, uint32_t i)
 	}
 }
 
-uint32_t zr_bench_scalars(const struct zr_bench *b)
-{
-	if (b->c->minor < 5 || !ZR_HAS(b->v, struct zr_optimizer_v1, n_run) || !b->v->advance)
-		return 0;
-	return b->v->n_run;
-}
-
 static void read_flags(struct zr_bench *b)
 {
 	const int some = ZR_HAS(b->v, struct zr_optimizer_v1, state_flags) && b->v->state_flags;
@@ -362,20 +355,6 @@ static size_t step_size(int minor)
 	return sizeof(struct zr_opt_step);
 }
 
-/* The scalars of the run, which a step may only read; NULL: it has none. */
-static double *lend_scalars(const struct zr_bench *b, const double *values)
-{
-	const size_t bytes = zr_bench_scalars(b) * sizeof *values;
-	double *lent;
-
-	if (!bytes)
-		return NULL;
-	lent = zr_area_new(b->c, "the scalars of the run", bytes, 8);
-	memcpy(lent, values, bytes);
-	zr_area_protect(b->c, lent, 1);
-	return lent;
-}
-
 static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
 {
 	struct zr_check *c = b->c;
@@ -431,8 +410,8 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 				p->partials[i * b->v->n_partial + k] = b->total[p->seg[i].param][k];
 	}
 
-	p->run = lend_scalars(b, b->run);
-	p->run_before = lend_scalars(b, b->run_before);
+	p->run = zr_bench_lend_scalars(b, b->run);
+	p->run_before = zr_bench_lend_scalars(b, b->run_before);
 	s.run = p->run;
 	s.run_before = p->run_before;
 	s.partials = p->partials;
@@ -466,16 +445,6 @@ static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_wa
 	zr_area_free(c, p->step);
 }
 
-static void judge(struct zr_bench *b, const struct zr_bench_way *way, int rc)
-{
-	if (way->lenient)
-		zr_may_fail(&b->it, rc);
-	else if (rc == ZR_ENOTSUP && way->lowp == ZR_F16 && zr_may_fail(&b->it, rc))
-		b->no_fp16 = 1;
-	else
-		zr_must(&b->it, rc);
-}
-
 static void sum_piece(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way,
 		      int number)
 {
@@ -485,7 +454,8 @@ static void sum_piece(struct zr_bench *b, struct piece *p, const struct zr_bench
 	memset(b->total, 0, sizeof b->total);
 	begin(b, p, way, number);
 	double *out = p->partials;
-	judge(b, way, ZR_CALL(c, ZR_STEP, "partial", b->v->partial(b->it.inst, p->step, out)));
+	zr_bench_judge(b, way,
+		       ZR_CALL(c, ZR_STEP, "partial", b->v->partial(b->it.inst, p->step, out)));
 	if (way->mem == ZR_MEM_DEVICE)
 		show_buffers(c, p);
 	for (uint64_t i = 0; i < p->n_seg; i++)
@@ -505,7 +475,7 @@ static void step_piece(struct zr_bench *b, struct piece *p, const struct zr_benc
 	cut(p, 0);
 	begin(b, p, way, number);
 	b->it.code = 0;
-	judge(b, way, ZR_CALL(c, ZR_STEP, "step", b->v->step(b->it.inst, p->step)));
+	zr_bench_judge(b, way, ZR_CALL(c, ZR_STEP, "step", b->v->step(b->it.inst, p->step)));
 	finish(b, p, way);
 }
 
@@ -528,79 +498,11 @@ static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *wa
 	if (bytes)
 		p.work = zr_area_new(c, "the work memory", bytes, 64);
 	begin(b, &p, way, number);
-	judge(b, way, ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
+	zr_bench_judge(b, way,
+		       ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
 	finish(b, &p, way);
 	if (p.work)
 		zr_area_free(c, p.work);
-}
-
-/* Sums over all parameters; whether they are finite. */
-static int sum_all(const struct zr_bench *b, double *sums)
-{
-	int finite = 1;
-
-	for (uint32_t k = 0; k < b->v->n_partial; k++) {
-		struct zr_exact all = { 0 };
-		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
-			zr_exact_merge(&all, &b->sums[i][k]);
-		sums[k] = zr_exact_value(&all);
-		finite &= isfinite(sums[k]) != 0;
-	}
-
-	return finite;
-}
-
-/* One call of advance(), with nothing that it may not touch in reach; run: in and out. */
-static void advance_once(struct zr_bench *b, const struct zr_bench_way *way, int number,
-			 double *run)
-{
-	struct zr_check *c = b->c;
-	const double lr = way->lr ? way->lr : 1e-2, *sums = b->all;
-	const size_t bytes = zr_bench_scalars(b) * sizeof *run;
-	const size_t known = offsetof(struct zr_opt_update, sums) + sizeof(double *);
-	const void *opts[2] = { b->it.opts, b->others };
-	double *lent = zr_area_new(c, "the scalars of the run", bytes, 8);
-	struct zr_opt_update u = { .size = sizeof u,
-				   .n_group = b->others ? 2 : 1,
-				   .step = number,
-				   .lr = (const double[]){ lr, lr },
-				   .opts = opts,
-				   .sums = b->v->n_partial ? sums : NULL };
-
-	for (int i = 0; i < ZR_BENCH_TENSORS; i++)
-		u.elements += zr_bench_tensors[i].elements;
-	memcpy(lent, run, bytes);
-	struct zr_opt_update *at = zr_lend(c, "struct zr_opt_update", &u, sizeof u, known);
-	zr_area_protect(c, at, 1);
-	judge(b, way, ZR_CALL(c, ZR_STEP, "advance", b->v->advance(b->it.inst, at, lent)));
-	memcpy(run, lent, bytes);
-	zr_area_free(c, at);
-	zr_area_free(c, lent);
-}
-
-/* Scalars of the run for this update: those of a step that does not count are made again. A run
- * ends with sums that are not finite. */
-static void advance(struct zr_bench *b, const struct zr_bench_way *way, int number)
-{
-	const uint32_t n = zr_bench_scalars(b);
-	double again[ZR_OPT_RUN];
-
-	memcpy(b->run_before, b->run, sizeof b->run);
-	memcpy(again, b->run, sizeof again);
-	if (!sum_all(b, b->all))
-		return;
-	advance_once(b, way, number, b->run);
-	advance_once(b, way, number, again);
-	for (uint32_t i = 0; i < n; i++) {
-		if (memcmp(&b->run[i], &again[i], sizeof again[i]))
-			zr_check_fail(b->c,
-				      "advance() makes %s %a, and called again %a; what it makes "
-				      "follows from its arguments alone",
-				      b->v->run_names[i], b->run[i], again[i]);
-		if (!way->lenient && !isfinite(b->run[i]))
-			zr_check_fail(b->c, "advance() makes %s %g; scalars of the run are finite",
-				      b->v->run_names[i], b->run[i]);
-	}
 }
 
 static void update(struct zr_bench *b, const struct zr_bench_way *way, int number)
@@ -611,7 +513,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 
 	fill_grad(b, way, number);
 	if (zr_bench_scalars(b) && !b->v->n_partial)
-		advance(b, way, number);
+		zr_bench_advance(b, way, number);
 	if (b->v->caps & ZR_OPT_WHOLE) {
 		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
 			step_tensor(b, way->backwards ? ZR_BENCH_TENSORS - 1 - i : i, way, number);
@@ -634,7 +536,7 @@ static void update(struct zr_bench *b, const struct zr_bench_way *way, int numbe
 			for (uint32_t k = 0; k < b->v->n_partial; k++)
 				b->total[i][k] = zr_exact_value(&b->sums[i][k]);
 		if (!pass && zr_bench_scalars(b))
-			advance(b, way, number);
+			zr_bench_advance(b, way, number);
 	}
 }
 
@@ -727,6 +629,8 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 	b->c = c;
 	b->v = c->vtbl;
 	b->blocks = BLOCKS;
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++)
+		b->elements += zr_bench_tensors[i].elements;
 	b->it = (struct zr_try){ .c = c, .rank = way->rank, .world = way->world };
 	if (!b->v || !(b->v->mem_ok & (way->mem ? way->mem : ZR_MEM_HOST)))
 		zr_check_skip(c, "it takes no host memory");

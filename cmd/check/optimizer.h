@@ -66,7 +66,7 @@ struct zr_bench {
 	struct zr_state state[ZR_BENCH_STATES]; /* as declared */
 	uint32_t n_states;
 	uint32_t flags[ZR_BENCH_STATES]; /* ZR_STATE_* */
-	int64_t blocks;
+	int64_t blocks, elements;        /* of all tensors */
 	float *master, *grad;
 	int no_fp16; /* it says that it does not write such copies */
 	char *lowp, *data[ZR_BENCH_STATES];
@@ -84,6 +84,13 @@ struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way
 void zr_bench_free(struct zr_bench *b);
 /* How many scalars of the run it has in the host that is played, 0: none. */
 uint32_t zr_bench_scalars(const struct zr_bench *b);
+/* Those, which a step may only read; zr_area_free() takes them. NULL: it has none. */
+double *zr_bench_lend_scalars(const struct zr_bench *b, const double *values);
+/* What a call may return that way. */
+void zr_bench_judge(struct zr_bench *b, const struct zr_bench_way *way, int rc);
+/* Scalars of the run for this update: those of a step that does not count are made again. A run
+ * ends with sums that are not finite. */
+void zr_bench_advance(struct zr_bench *b, const struct zr_bench_way *way, int number);
 /* Bytes of a block of a state. */
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */
