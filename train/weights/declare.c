@@ -79,6 +79,21 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 	return rc;
 }
 
+/* Where nothing is computed, any memory will do. */
+int zr_declare_optimizers(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_setup_facts *f = &s->facts;
+
+	f->ranks.machine_ranks = 1;
+	f->device_info.host_access = 1;
+	f->batch.train = (int64_t)f->train->train_batch_size;
+	f->batch.length = (int64_t)f->train->sequence_length;
+	int rc = zr_optimizers_start(s, err);
+	if (rc)
+		return rc;
+	return zr_setup_start(s, &s->roles.scheduler, "scheduler", "zr.scheduler/1", err);
+}
+
 static int load_text(const char *text, const char *const *overrides, int n, struct zr_config **out,
 		     struct zr_error *err)
 {

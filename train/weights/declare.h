@@ -13,6 +13,10 @@
 /* cfg must outlive it. zr_setup_close() closes it. */
 int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *err);
 
+/* Adds its optimizers, parameter groups and scheduler, with which nothing is computed. States of
+ * optimizers are as [optimizer] says. */
+int zr_declare_optimizers(struct zr_setup *s, struct zr_error *err);
+
 /* The configuration that the checkpoint at `path` has in it, as text, with `overrides`. */
 int zr_declare_config(const char *text, const char *path, const char *const *overrides, int n,
 		      struct zr_config **out, struct zr_error *err);

@@ -84,6 +84,12 @@ float zr_export_rounded(int32_t dtype, float x)
 	return y;
 }
 
+void zr_export_narrow(int32_t dtype, const float *x, int64_t n, uint16_t *to)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = dtype == ZR_BF16 ? to_bf16(x[i]) : zr_narrow_f16(x[i]);
+}
+
 static void append(struct zr_export *x, const float *v, int64_t n)
 {
 	if (x->dtype == ZR_F32) {
@@ -93,15 +99,10 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 
 	for (int64_t at = 0; at < n; at += CHUNK) {
 		int64_t m = n - at < CHUNK ? n - at : CHUNK;
-		for (int64_t i = 0; i < m; i++) {
-			if (x->dtype == ZR_BF16)
-				x->buf[i] = to_bf16(v[at + i]);
-			else
-				x->buf[i] = zr_narrow_f16(v[at + i]);
-			if (x->dtype == ZR_F16)
-				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
-					       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
-		}
+		zr_export_narrow(x->dtype, v + at, m, x->buf);
+		for (int64_t i = 0; x->dtype == ZR_F16 && i < m; i++)
+			x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
+				       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
 
 		zr_st_append(&x->w, x->buf, (size_t)m * 2);
 	}

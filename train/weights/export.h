@@ -39,6 +39,8 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		   const struct zr_export_how *how, struct zr_export **out, struct zr_error *err);
 /* x rounded to that type. */
 float zr_export_rounded(int32_t dtype, float x);
+/* n values in one of the types of 16 bits. */
+void zr_export_narrow(int32_t dtype, const float *x, int64_t n, uint16_t *to);
 /* Adds the next n values, in canonical order. zr_export_done reports a failure. */
 void zr_export_put(struct zr_export *x, const float *values, int64_t n);
 /* Ends the export after `rc`, which it returns unless that is 0. A failure removes all that was

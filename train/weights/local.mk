@@ -11,4 +11,5 @@ train_libtrain_la_SOURCES += \
 	%D%/export_files.c \
 	%D%/former.c %D%/former.h \
 	%D%/merge.c %D%/merge.h \
+	%D%/origin.c %D%/origin.h \
 	%D%/saved.c %D%/saved.h

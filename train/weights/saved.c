@@ -60,6 +60,7 @@ void zr_saved_close(struct zr_saved *s)
 	free(s->n);
 	free(s->next);
 	free(s->buf);
+	free(s->converted);
 	zr_manifest_free(&s->m);
 }
 
@@ -79,7 +80,26 @@ int zr_saved_open(const char *path, struct zr_saved *out, struct zr_error *err)
 
 /* ---- entries ---- */
 
-/* All of an entry to s->buf. */
+static size_t most_bytes(const struct zr_saved *s)
+{
+	return (size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf;
+}
+
+static int convert_entry(struct zr_saved *s, const struct zr_ckpt_entry *e, struct zr_error *err)
+{
+	if (e->state < 0 || !s->convert)
+		return 0;
+
+	if (!s->converted)
+		s->converted = malloc(most_bytes(s));
+	if (!s->converted)
+		return zr_no_memory(err);
+
+	memset((char *)s->buf + e->bytes, 0, most_bytes(s) - e->bytes);
+	return s->convert(s->convert_arg, e, s->buf, s->converted, err);
+}
+
+/* All of an entry to s->buf, and to s->converted if it is a state that has to be. */
 static int read_entry(struct zr_saved *s, int32_t rank, const struct zr_ckpt_entry *e,
 		      struct zr_error *err)
 {
@@ -88,9 +108,11 @@ static int read_entry(struct zr_saved *s, int32_t rank, const struct zr_ckpt_ent
 	int rc = zr_ckpt_find(&s->m, &s->file[rank], e, &f, err);
 	if (!rc)
 		rc = zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
+	if (!rc)
+		rc = zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
 	if (rc)
 		return rc;
-	return zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
+	return convert_entry(s, e, err);
 }
 
 /* The entries of a tensor that have its values: of its master, or of the state that evaluates. */
@@ -101,25 +123,30 @@ static int32_t state_with_values(const struct zr_manifest *m, int32_t tensor)
 	return m->optimizer[m->optimizer_of[tensor]].evaluates - 1;
 }
 
-static int has(const struct zr_manifest *m, const struct zr_ckpt_entry *e, int32_t tensor,
-	       int64_t element)
+/* Part of what a tensor has. */
+struct part {
+	int32_t tensor, state;
+	int64_t element;
+};
+
+static int has(const struct zr_ckpt_entry *e, const struct part *p)
 {
-	return e->tensor == tensor && e->state == state_with_values(m, tensor) &&
-	       e->first * ZR_BLOCK <= element && element < e->first * ZR_BLOCK + e->elements;
+	return e->tensor == p->tensor && e->state == p->state &&
+	       e->first * ZR_BLOCK <= p->element && p->element < e->first * ZR_BLOCK + e->elements;
 }
 
 /* Reads the entry with that element of a tensor. A search begins behind the entry of its file that
  * was read last: most often that is the one. */
-static int find_entry(struct zr_saved *s, int32_t tensor, int64_t element, struct zr_error *err)
+static int find_entry(struct zr_saved *s, const struct part *p, struct zr_error *err)
 {
-	if (s->have && has(&s->m, s->have, tensor, element))
+	if (s->have && has(s->have, p))
 		return 0;
 
 	s->have = NULL;
 	for (int32_t r = 0; r < s->m.world; r++)
 		for (int64_t i = 0, k = s->next[r]; i < s->n[r]; i++, k++) {
 			const struct zr_ckpt_entry *e = &s->entry[r][k % s->n[r]];
-			if (!has(&s->m, e, tensor, element))
+			if (!has(e, p))
 				continue;
 
 			s->next[r] = k % s->n[r];
@@ -128,29 +155,37 @@ static int find_entry(struct zr_saved *s, int32_t tensor, int64_t element, struc
 			return rc;
 		}
 	return zr_err(err, ZR_EINTERNAL, "%s: tensor %s: values are missing", s->path,
-		      s->m.layout.tensor[tensor].decl->name);
+		      s->m.layout.tensor[p->tensor].decl->name);
+}
+
+int zr_saved_read_state(struct zr_saved *s, int32_t tensor, int32_t state, int64_t first, int64_t n,
+			float *x, struct zr_error *err)
+{
+	struct part p = { tensor, state, first };
+	int rc = 0;
+
+	while (!rc && n) {
+		rc = find_entry(s, &p, err);
+		if (rc)
+			break;
+
+		const float *from = state >= 0 && s->convert ? s->converted : s->buf;
+		const int64_t at = p.element - s->have->first * ZR_BLOCK;
+		const int64_t left = s->have->elements - at, now = n < left ? n : left;
+		memcpy(x, from + at, (size_t)now * sizeof *x);
+		x += now;
+		p.element += now;
+		n -= now;
+	}
+
+	return rc;
 }
 
 int zr_saved_read(void *arg, int32_t tensor, int64_t first, int64_t n, float *x,
 		  struct zr_error *err)
 {
 	struct zr_saved *s = arg;
-	int rc = 0;
-
-	while (!rc && n) {
-		rc = find_entry(s, tensor, first, err);
-		if (rc)
-			break;
-
-		const int64_t at = first - s->have->first * ZR_BLOCK, left = s->have->elements - at;
-		const int64_t now = n < left ? n : left;
-		memcpy(x, s->buf + at, (size_t)now * sizeof *x);
-		x += now;
-		first += now;
-		n -= now;
-	}
-
-	return rc;
+	return zr_saved_read_state(s, tensor, state_with_values(&s->m, tensor), first, n, x, err);
 }
 
 int zr_saved_fits(const struct zr_saved *s, const struct zr_layout *l, struct zr_error *err)

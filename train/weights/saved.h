@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * saved.h - the parameters in the files of a checkpoint, by tensor, without the session that wrote
- * them. [main]
+ * saved.h - the parameters in the files of a checkpoint, and what optimizers keep of them, by
+ * tensor, without the session that wrote them. [main]
  */
 #ifndef ZR_TRAIN_WEIGHTS_SAVED_H
 #define ZR_TRAIN_WEIGHTS_SAVED_H
@@ -21,6 +21,12 @@ struct zr_saved {
 	int32_t opened;
 	const struct zr_ckpt_entry *have; /* what buf has; NULL: nothing */
 	float *buf;
+	/* Makes fp32 of an entry of a state, from `raw`, which has zeros up to the end of its last
+	 * block; NULL: states of ZR_F32 alone are read. */
+	int (*convert)(void *arg, const struct zr_ckpt_entry *e, void *raw, float *to,
+		       struct zr_error *err);
+	void *convert_arg;
+	float *converted; /* what it made of buf; NULL: nothing yet */
 };
 
 /* path: of one checkpoint. On failure there is nothing to close. */
@@ -30,6 +36,11 @@ void zr_saved_close(struct zr_saved *s);
 /* Of a tensor that the checkpoint does not leave out; each entry that is read is compared with its
  * hash. arg: a struct zr_saved. */
 zr_values_fn zr_saved_read;
+
+/* The same of state number `state` of the tensor's optimizer, from 0; -1: of its master, also where
+ * a state evaluates. */
+int zr_saved_read_state(struct zr_saved *s, int32_t tensor, int32_t state, int64_t first, int64_t n,
+			float *x, struct zr_error *err);
 
 /* ZR_EINVAL: the layout has other tensors than the checkpoint. */
 int zr_saved_fits(const struct zr_saved *s, const struct zr_layout *l, struct zr_error *err);
