@@ -10,6 +10,7 @@
 
 #include "cmd/checkpoint_import.h"
 #include "cmd/cmd.h"
+#include "cmd/others/handover.h"
 #include "files/checkpoint/dir.h"
 #include "files/gguf/gguf.h"
 #include "train/fit.h"
@@ -19,7 +20,7 @@
 #include "train/weights/export.h"
 
 struct args {
-	const char *dir, *out, *dtype, *gguf;
+	const char *dir, *out, *dtype, *gguf, *to;
 	struct zr_export_from from;
 	const char *option[ZR_EXPORT_OPTIONS];
 	int64_t keep;
@@ -57,6 +58,11 @@ static const struct zr_cmd_option options[] = {
 	  "with --gguf: the directory with the files of the tokenizer; default: the one that the "
 	  "model began with",
 	  .kind = ZR_CMD_TEXT, .at = AT(how.tokenizer), .verbs = "export" },
+	{ 0, "to", "universal|dcp|dcp-safetensors",
+	  "writes a checkpoint with the states of the optimizer, from which others go on: "
+	  "DeepSpeed from its universal format, torch.distributed.checkpoint from .metadata and "
+	  "*.distcp, or from the tensors in safetensors",
+	  .kind = ZR_CMD_CHOICE, .at = AT(to), .verbs = "export" },
 	{ 0, "weights", NULL,
 	  "imports the weights alone: a training begins with them, without moments, at step 0",
 	  .kind = ZR_CMD_FLAG, .at = AT(weights), .verbs = "import" },
@@ -90,6 +96,8 @@ const struct zr_cmd_usage zr_checkpoint_usage = {
 		 "          run with adapters: these, with adapter_model.safetensors and "
 		 "adapter_config.json\n"
 		 "          with --gguf: as file OUT, for llama.cpp\n"
+		 "          with --to: with moments, step and learning rates, for DeepSpeed or "
+		 "torch\n"
 		 "  import  makes a checkpoint of FROM, which another program wrote, for the "
 		 "training that\n"
 		 "          CONF says; `zeroth train CONF --resume auto` then goes on from there. "
@@ -288,12 +296,28 @@ static int step_of(const char *path, long long *step, struct zr_error *err)
 	return 0;
 }
 
+/* For other programs: states are in checkpoints alone. */
+static int hand_over(const struct args *a, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	const struct zr_handover_how how = {
+		.to = a->to, .checkpoint = path, .dir = a->out, .shard_bytes = a->how.shard_bytes
+	};
+
+	int rc = choose(a, path, err);
+	if (rc)
+		return rc;
+	return zr_handover_write(&how, err);
+}
+
 /* A run has a model at its end, which may be later than its last checkpoint, or all that it has. */
 static int export(const struct args *a, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct zr_error why = { 0 };
 
+	if (a->to)
+		return hand_over(a, err);
 	if (a->from.adapter)
 		return zr_export_files(&a->from, a->out, &a->how, err);
 
@@ -384,6 +408,13 @@ static int check(const struct args *a, const char *verb)
 {
 	if (!strcmp(verb, "import"))
 		return -1;
+	if (a->to && (a->dtype || a->gguf || a->how.tokenizer || a->how.merge || a->from.adapter))
+		return zr_cmd_wrong(&zr_checkpoint_usage,
+				    "--to writes what a training goes on from, in fp32: without "
+				    "--dtype, --gguf, --tokenizer, --merge and --adapter");
+	if (a->to && strcmp(a->to, "dcp-safetensors") && a->how.shard_bytes != ZR_EXPORT_SHARD)
+		return zr_cmd_wrong(&zr_checkpoint_usage,
+				    "--shard-bytes is for weights and --to dcp-safetensors");
 	if (a->gguf && a->dtype)
 		return zr_cmd_wrong(&zr_checkpoint_usage,
 				    "--gguf says the type itself: without --dtype");

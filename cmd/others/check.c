@@ -4,22 +4,27 @@
  * checkpoint. What differs is refused by name, with both values.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <zeroth/model.h>
 #include <zeroth/scheduler.h>
 
+#include "core/base/text.h"
 #include "core/plugin/host.h"
+#include "core/pretrained/pretrained.h"
 #include "files/pretrained/tensors.h"
 #include "cmd/others/others.h"
 
 #define NEAR 1e-6 /* of a learning rate: fp32 counts in some schedules */
 
-/* A number of a section; NAN: it has no such option. i: of several. */
-static double option_of(const struct zr_section *s, const char *name, int i)
+double zr_section_number(const struct zr_section *s, const char *name, int i)
 {
 	const struct zr_opt *o = zr_table_find(&s->table, name);
 
 	if (!o)
 		return NAN;
+	if (o->type == ZR_T_BOOL)
+		return *((const uint8_t *)s->opts + o->offset);
 	if (o->type == ZR_T_I64)
 		return (double)*(const int64_t *)((const char *)s->opts + o->offset);
 	if (o->type != ZR_T_F64 && o->type != ZR_T_F64S)
@@ -30,7 +35,7 @@ static double option_of(const struct zr_section *s, const char *name, int i)
 static int compare(const struct zr_others *o, const struct zr_section *s, const char *name, int i,
 		   double theirs, struct zr_error *err)
 {
-	const double ours = option_of(s, name, i);
+	const double ours = zr_section_number(s, name, i);
 
 	if (isnan(theirs) || isnan(ours) || ours == theirs)
 		return 0;
@@ -70,13 +75,12 @@ static int check_kind(const struct zr_others *o, const struct zr_section *s,
 		      o->path, g->decoupled ? "AdamW" : "Adam", s->name, id);
 }
 
-/* The rate that the next update would have here. */
-static int next_rate(const struct zr_others *o, struct zr_setup *setup, int32_t group, double *lr,
-		     struct zr_error *err)
+int zr_other_next_rate(struct zr_setup *setup, int32_t group, int64_t applied, double *lr,
+		       struct zr_error *err)
 {
 	struct zr_sched_point at = { .size = sizeof at,
 				     .group = group,
-				     .step = o->applied,
+				     .step = applied,
 				     .total_steps = (int64_t)setup->facts.train->steps,
 				     .base = setup->roles.param_group[group].lr };
 
@@ -91,7 +95,7 @@ static int check_rate(const struct zr_others *o, struct zr_setup *setup, int32_t
 	if (isnan(g->lr))
 		return 0;
 
-	int rc = next_rate(o, setup, group, &lr, err);
+	int rc = zr_other_next_rate(setup, group, o->applied, &lr, err);
 	if (rc || fabs(lr - g->lr) <= NEAR * fmax(fabs(g->lr), setup->roles.param_group[group].lr))
 		return rc;
 	return zr_err(
@@ -207,15 +211,66 @@ static int check_tensor(const struct zr_others *o, struct zr_setup *setup, int32
 	return check_group(o, setup, tensor, t, err);
 }
 
+/* The tensor that one of theirs is by another name, as the head of a tied model is its embedding;
+ * NULL: none. */
+static const struct zr_other_tensor *
+other_name(const struct zr_others *o, const struct zr_setup *setup, const struct zr_other_tensor *t)
+{
+	const struct zr_pretrained_v1 *v = zr_pretrained_of(setup->roles.model.section->plugin);
+	const char *words = v ? v->ignored : "", *word;
+	const size_t head = strlen(t->name);
+	char of[256];
+	size_t n;
+
+	while ((word = zr_next_word(&words, &n))) {
+		if (n <= head + 1 || word[head] != '=' || memcmp(word, t->name, head))
+			continue;
+
+		snprintf(of, sizeof of, "%.*s", (int)(n - head - 1), word + head + 1);
+		return zr_other_find(o, setup, of);
+	}
+
+	return NULL;
+}
+
+/* Whether both are the same: a tied model has one tensor for them. */
+static int check_tied(struct zr_others *o, const struct zr_other_tensor *a,
+		      const struct zr_other_tensor *b, struct zr_error *err)
+{
+	enum { SOME = 8192 };
+	const struct zr_other_datum *x = zr_other_datum(a, ZR_OTHER_MASTER);
+	const struct zr_other_datum *y = zr_other_datum(b, ZR_OTHER_MASTER);
+	float one[SOME], two[SOME];
+	int rc = 0, same = x && y && a->n == 1 && a->elements == b->elements;
+
+	for (int64_t at = 0, n; !rc && same && at < a->elements; at += n) {
+		n = a->elements - at < SOME ? a->elements - at : SOME;
+		rc = zr_other_read(o, a, x, at, n, one, err);
+		if (!rc)
+			rc = zr_other_read(o, b, y, at, n, two, err);
+		same = !rc && !memcmp(one, two, (size_t)n * sizeof *one);
+	}
+
+	if (rc || same)
+		return rc;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: tensors %s and %s differ, and the model has one for both: [model] "
+		      "tie_word_embeddings = no",
+		      o->path, a->name, b->name);
+}
+
 /* Whether a tensor of theirs is one of the model's. */
-static int check_known(const struct zr_others *o, const struct zr_setup *setup,
+static int check_known(struct zr_others *o, const struct zr_setup *setup,
 		       const struct zr_other_tensor *t, struct zr_error *err)
 {
 	const struct zr_layout *l = &setup->facts.layout;
+	const struct zr_other_tensor *of = other_name(o, setup, t);
 
 	for (int32_t i = 0; i < l->n_tensors; i++)
 		if (zr_other_find(o, setup, l->tensor[i].decl->name) == t)
 			return 0;
+	if (of)
+		return check_tied(o, t, of, err);
 	return zr_err(err, ZR_EINVAL, "%s: the model has no tensor for its %s", o->path, t->name);
 }
 
@@ -253,7 +308,7 @@ static int check_scale(const struct zr_others *o, const struct zr_setup *setup,
 	return check_rule(o, setup->roles.precision.section, err);
 }
 
-int zr_others_check(const struct zr_others *o, struct zr_setup *setup, struct zr_error *err)
+int zr_others_check(struct zr_others *o, struct zr_setup *setup, struct zr_error *err)
 {
 	int rc = check_scale(o, setup, err);
 

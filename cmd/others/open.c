@@ -23,15 +23,17 @@ static const struct {
 	{ "trainer_state.json", "Hugging Face's Trainer", zr_others_trainer },
 };
 
-/* A directory of DeepSpeed's checkpoints says in `latest` which directory in it is the newest. */
+/* A directory of DeepSpeed's checkpoints says in `latest`, or of one in its universal format in
+ * `latest_universal`, which directory in it is the newest. */
 static int follow_latest(struct zr_others *o, struct zr_error *err)
 {
+	const char *latest = zr_other_has(o, "latest") ? "latest" : "latest_universal";
 	char path[PATH_MAX], *tag = NULL;
 	size_t n = 0;
 
-	if (!zr_other_has(o, "latest") || zr_other_has(o, "zero"))
+	if (!zr_other_has(o, latest) || zr_other_has(o, "zero"))
 		return 0;
-	if (zr_file_text(AT_FDCWD, zr_other_path(o, "latest", path), 1, NAME_MAX, &tag, &n))
+	if (zr_file_text(AT_FDCWD, zr_other_path(o, latest, path), 1, NAME_MAX, &tag, &n))
 		return zr_file_failed(err, path, "read", errno);
 
 	tag[strcspn(tag, "\n")] = 0;

@@ -87,7 +87,12 @@ int zr_other_read(struct zr_others *o, const struct zr_other_tensor *t,
 		  struct zr_error *err);
 
 /* check.c: whether a training as the setup says can go on as the other would have. */
-int zr_others_check(const struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
+int zr_others_check(struct zr_others *o, struct zr_setup *setup, struct zr_error *err);
+/* A number or a truth value of a section; NAN: it has no such option. i: of several. */
+double zr_section_number(const struct zr_section *s, const char *name, int i);
+/* The learning rate that a parameter group has in the update behind so many. */
+int zr_other_next_rate(struct zr_setup *setup, int32_t group, int64_t applied, double *lr,
+		       struct zr_error *err);
 /* take.c: all of it into a session that was just opened. */
 int zr_others_take(struct zr_others *o, struct zr_session *s, struct zr_error *err);
 
@@ -150,6 +155,8 @@ int zr_other_scale(struct zr_others *o, const struct zr_torch *file, const struc
 /* Files of DeepSpeed's model states, of rank 0: where it has all of each weight, and in stage 3. */
 #define ZR_OTHER_MODEL        "mp_rank_00_model_states.pt"
 #define ZR_OTHER_MODEL_STAGE3 "zero_pp_rank_0_" ZR_OTHER_MODEL
+/* What all of ours have of parameter groups: a list beside what the format has of them. */
+#define ZR_OTHER_GIVEN_GROUPS "zeroth_param_groups"
 /* Which of both is there. */
 const char *zr_other_model(const struct zr_others *o);
 /* The steps that DeepSpeed's model states have: global_steps, skipped_steps. */

@@ -45,7 +45,9 @@ static int read_optimizer(struct job *j, struct zr_error *err)
 	if (rc)
 		return rc;
 
-	const struct zr_py *groups = zr_py_get(j->file.root, "param_groups");
+	const struct zr_py *groups = zr_py_get(j->file.root, ZR_OTHER_GIVEN_GROUPS);
+	if (!groups)
+		groups = zr_py_get(j->file.root, "param_groups");
 	if (!zr_py_count(groups))
 		return zr_others_missing(j->o, "param_groups of zero/optimizer_state.pt", err);
 

@@ -4,7 +4,7 @@
 # A test that uses that host says
 #   %C%_t_x_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
 dist_check_SCRIPTS = %D%/tap.sh %D%/broken_plugins.sh %D%/bytes.sh %D%/cmocka.sh %D%/digests.sh %D%/fixture.sh %D%/gallery.sh %D%/hosts.sh %D%/launched.sh %D%/mpi_env.sh %D%/pairwise.sh %D%/tiers.sh
-EXTRA_DIST += %D%/gguf.py %D%/gradients.py %D%/matrix.ini %D%/mixture.ini %D%/sanitize.h
+EXTRA_DIST += %D%/gguf.py %D%/gradients.py %D%/matrix.ini %D%/mixture.ini %D%/sanitize.h %D%/torch_files.py
 
 noinst_LTLIBRARIES += %D%/libtesthost.la
 %C%_libtesthost_la_SOURCES = %D%/cards.h %D%/testhost.c %D%/testhost.h %D%/testplugin.c

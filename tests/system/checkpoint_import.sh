@@ -93,7 +93,7 @@ refused "a loss scale that is not there" 'has no loss scale' \
 	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o precision.plugin=fp16
 refused "more steps than the run has" 'at step 4, and \[train\] steps = 3' \
 	"$golden/trainer-gpt2" gpt2.ini "${gpt2[@]}" -o train.steps=3
-refused "no checkpoint" 'no checkpoint that is known' "$golden" gpt2.ini
+refused "no checkpoint" 'no checkpoint that is known' "$ZR_SRCDIR/tests/golden" gpt2.ini
 refused "what is not there" 'no checkpoint that is known' nowhere gpt2.ini
 
 # ---- DeepSpeed ----
@@ -106,6 +106,7 @@ for stage in 1 2 3; do
 done
 goes_on "universal" "$golden/universal" ds.ini "${zero[@]}"
 is "universal: the bits of the files that it was made of" "$(tail -n 1 run-universal.out)" "$(tail -n 1 run-zero1-2.out)"
+losses=$golden/universal/losses.txt goes_on "universal by its directory" "$golden" ds.ini "${zero[@]}"
 goes_on "zero3 4 by its directory" "$golden/zero3-4/global_step4" ds.ini "${zero[@]}"
 refused "another schedule than DeepSpeed's" 'learning rate 0\.01, and \[scheduler\] cosine gives' "$golden/zero2-2" ds.ini
 

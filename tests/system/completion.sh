@@ -32,7 +32,7 @@ is 'options of config check' "$(words config check --)" '--help --option '
 is 'options of config show' "$(words config show --)" '--help --json --option '
 is 'options of plugin info' "$(words plugin info --)" '--help --json --mdoc '
 is 'options of plugin check' "$(words plugin check --)" '--exclude --help --include --json --option --tests --timeout '
-is 'options of checkpoint export' "$(words checkpoint export --)" '--adapter --best --dtype --gguf --help --merge --option --shard-bytes --tokenizer '
+is 'options of checkpoint export' "$(words checkpoint export --)" '--adapter --best --dtype --gguf --help --merge --option --shard-bytes --to --tokenizer '
 is 'options of checkpoint prune' "$(words checkpoint prune --)" '--help --keep '
 is 'what an option means' "$(zeroth completion words train --min)" \
 	"$(printf -- '--min-ranks\tstarts fewer ranks each time, as the batch allows, but at least N')"
