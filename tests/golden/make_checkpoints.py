@@ -237,6 +237,57 @@ def dcp_cases(base, data, world):
     torch.multiprocessing.spawn(fsdp_rank, (world, base, data), nprocs=world)
 
 
+# ---- accelerate's FSDP ----
+
+def accelerate_rank(rank, world, base, data):
+    """A tied model, as transformers' Trainer lets accelerate save it: sharded, of each rank its part."""
+    from accelerate import Accelerator
+    from accelerate.utils import FullyShardedDataParallelPlugin
+    from accelerate.utils.fsdp_utils import save_fsdp_model, save_fsdp_optimizer
+    from torch.distributed.fsdp import fully_shard
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=str(29811 + world))
+    torch.set_num_threads(1)
+    accelerator = Accelerator(cpu=True)
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world,))
+    os.chdir(base)  # the metadata has the path
+    to = f"accelerate-{world}"
+    if rank == 0:
+        shutil.rmtree(to, ignore_errors=True)
+        os.makedirs(to)
+    torch.distributed.barrier()
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(llama(attention_bias=False, tie_word_embeddings=True))
+    if rank == 0:
+        model.config.save_pretrained(to)
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(groups(model), lr=1e-2)
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
+    losses, n = [], WIDE // world
+    for step in range(KEEP):
+        loss = loss_of(model, data, step * WIDE + rank * n, n)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        mean = loss.detach().clone()
+        torch.distributed.all_reduce(mean)
+        losses.append(float(mean) / world)
+        if step + 1 == BEFORE:
+            save_fsdp_model(plugin, accelerator, model, to)
+            save_fsdp_optimizer(plugin, accelerator, optimizer, model, to)
+    if rank == 0:
+        transformers.TrainerState(global_step=BEFORE).save_to_json(f"{to}/trainer_state.json")
+        write_losses(to, losses[BEFORE:])
+        print(to, losses[BEFORE], losses[-1], flush=True)
+    torch.distributed.barrier()
+
+
+def accelerate_cases(base, data, world):
+    torch.multiprocessing.spawn(accelerate_rank, (world, base, data), nprocs=world)
+
+
 def write_losses(to, losses):
     with open(os.path.join(to, "losses.txt"), "w") as f:
         f.writelines(f"{x:.9g}\n" for x in losses)
@@ -252,6 +303,7 @@ CASES = {
     "dcp-1": lambda base, data: dcp_cases(base, data, 1),
     "dcp-2": lambda base, data: dcp_cases(base, data, 2),
     "dcp-4": lambda base, data: dcp_cases(base, data, 4),
+    "accelerate-2": lambda base, data: accelerate_cases(base, data, 2),
     "universal": universal,  # of what deepspeed-2 wrote
     "scaled": scaled,  # of that
 }

@@ -150,6 +150,11 @@ is "trainer fsdp: the bits of one for both" "$(tail -n 1 run-trainer-fsdp.out)" 
 rm -rf sharded/optimizer_0
 refused "trainer fsdp: no states" 'sharded/optimizer_0/\.metadata: ' sharded dcp.ini "${dcp[@]}"
 
+# as accelerate's own functions write it, of a tied model, whose head is there beside the embedding
+conf accelerate.ini "$golden/accelerate-2" "*norm.weight" 4
+goes_on "accelerate fsdp" "$golden/accelerate-2" accelerate.ini "${dcp[@]}"
+refused "accelerate fsdp: an untied model" 'tensor lm_head\.weight has no exp_avg' "$golden/accelerate-2" dcp.ini "${dcp[@]}"
+
 # the safetensors form has weights alone: those of the same step
 refused "dcp in safetensors: without its moments" 'no parameter groups: --weights' "$golden/dcp-4/safetensors" dcp.ini "${dcp[@]}"
 for ranks in 1 2; do
