@@ -254,8 +254,8 @@ static int check_tied(struct zr_others *o, const struct zr_other_tensor *a,
 	if (rc || same)
 		return rc;
 	return zr_err(err, ZR_EINVAL,
-		      "%s: tensors %s and %s differ, and the model has one for both: [model] "
-		      "tie_word_embeddings = no",
+		      "%s: tensors %s and %s differ, and the model has one for both: the "
+		      "config.json of [model] path says so by tie_word_embeddings",
 		      o->path, a->name, b->name);
 }
 

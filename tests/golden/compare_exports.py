@@ -130,12 +130,11 @@ def deepspeed_rank(rank, world, case, stage, path, to, port):
                                                                    "warmup_max_lr": LR, "warmup_type": "linear"}}
     else:
         more["lr_scheduler"] = schedule_of
-    one = os.environ.get("ONE_GROUP")
-    optimizer = optimizer_of(model, kind)
-    if one:
-        optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.1)
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config, **more)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer_of(model, kind), config=config, **more)
     engine.load_checkpoint(path)
+    if stage == 3:  # which gives all parts of a rank one tensor as their count, and so counts each update as often as it has parts
+        for state in engine.optimizer.optimizer.state.values():
+            state["step"] = state["step"].clone()
     losses = []
     for step in range(BEFORE, KEEP):
         loss = loss_of(engine, data, *sequences_of(step, rank, world))
@@ -162,7 +161,7 @@ def dcp_rank(rank, world, case, form, path, to, port):
     model = another(MODELS[name]())
     if world > 1:
         mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world,))
-        for layer in model.model.layers:
+        for layer in model.model.layers if hasattr(model, "model") else model.transformer.h:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
     optimizer = optimizer_of(model, kind)
@@ -254,7 +253,7 @@ def model_cases(zeroth, base, name, kind):
         return good
     for form in ("dcp", "dcp-safetensors"):
         out = export(zeroth, to, form)
-        for world in (1, 2) if name == "llama" and not KINDS[kind]["clip"] else (1,):
+        for world in (1,) if KINDS[kind]["clip"] else (1, 2):
             run(dcp_rank, world, (name, kind), form, out, found)
             good &= compare(f"{name} {kind}: {form}, {world} ranks", found, losses)
     return good

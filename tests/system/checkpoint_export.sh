@@ -118,9 +118,28 @@ structure universal sgd '16 parameters, 16 weights'
 half=(-o precision.plugin=fp16 -o precision.initial_scale_power=10)
 trained half llama.ini "${half[@]}"
 goes_round half llama.ini "${half[@]}"
+scale_of() { grep -A 4 '"loss_scale": {' "$1/checkpoints/step-00000004/manifest.json"; }
+is 'half: the loss scale and its rule' "$(scale_of back-half-universal)" "$(scale_of run-half)"
 forms=dcp
 trained frozen llama.ini -o train.freeze='*embed_tokens*'
 goes_round frozen llama.ini -o train.freeze='*embed_tokens*'
+
+# another head than the embedding is not that of a tied model
+other_head='
+import json, struct, sys
+with open(sys.argv[1], "r+b") as f:
+    n = struct.unpack("<Q", f.read(8))[0]
+    at = 8 + n + json.loads(f.read(n))["model.lm_head.weight"]["data_offsets"][0]
+    f.seek(at)
+    f.write(b"\0\0\0\0")'
+if [ -n "$have_python" ]; then
+	python3 -c "$other_head" out-gpt2-dcp-safetensors/shard-00001-model-00001-of-00001.safetensors
+	err=$("$ZEROTH" checkpoint import out-gpt2-dcp-safetensors gpt2.ini -o run.dir=other 2>&1)
+	is 'another head: exit 2' "$?" 2
+	like 'another head: says so' "$err" 'tensors lm_head\.weight and transformer\.wte\.weight differ, and the model has one'
+else
+	skip 'another head: says so' 'no python3'
+fi
 
 # ---- what is refused, and leaves nothing ----
 refused() {
