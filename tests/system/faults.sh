@@ -155,6 +155,8 @@ try verify 6 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" ch
 try ls 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint ls run -- "${go_on[@]}"
 try prune 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint prune --keep 1 run -- "${go_on[@]}"
 try export 10 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint export run out -- "${go_on[@]}"
+try hand-over 10 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint export --to universal run out -- "${go_on[@]}"
+try dcp 6 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint export --to dcp run out -- "${go_on[@]}"
 try sample 6 --base saved --from 2 --end "$three" -- "$ZEROTH" sample run -n 5 -s 1 -- "${go_on[@]}"
 cp -r base pretrained
 (cd saved && "$ZEROTH" checkpoint export run ../pretrained/model > /dev/null 2>&1)
