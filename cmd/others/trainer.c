@@ -2,7 +2,8 @@
  *
  * trainer.c - checkpoints of transformers' Trainer: model.safetensors, optimizer.pt, scheduler.pt,
  * scaler.pt and trainer_state.json (transformers 5.24, trainer.py, _save_checkpoint). The optimizer
- * numbers its parameters group by group, each in the order of the model's modules.
+ * numbers its parameters group by group, each in the order of the model's modules; with FSDP and
+ * whole states, in optimizer.bin, it has their names (accelerate 1.15, utils/fsdp_utils.py).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -216,8 +217,54 @@ static int check_all_taken(const struct job *j, struct zr_error *err)
 	return 0;
 }
 
+/* The trained tensor of a name, also with the model's prefix before it; j->n: none. */
+static int32_t tensor_named(const struct job *j, const char *name)
+{
+	const struct zr_pretrained_v1 *v = zr_pretrained_of(j->setup->roles.model.section->plugin);
+	const char *prefix = v && v->prefix ? v->prefix : "";
+	const size_t n = strlen(prefix);
+	int32_t i = 0;
+
+	for (; i < j->n; i++) {
+		const char *is = j->setup->facts.layout.tensor[j->order[i]].decl->name;
+		if (!strcmp(is, name) || (!strncmp(name, prefix, n) && !strcmp(is, name + n)))
+			break;
+	}
+
+	return i;
+}
+
+/* Parameters of a group that has their names. */
+static int add_named(struct job *j, const struct zr_py *group, int32_t k, struct zr_error *err)
+{
+	const struct zr_py *params = zr_py_get(group, "params"),
+			   *state = zr_py_get(j->file.root, "state");
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < zr_py_count(params); i++) {
+		const char *name = zr_py_text(zr_py_member(params, i));
+		const int32_t at = name ? tensor_named(j, name) : j->n;
+		if (at == j->n || j->taken[at])
+			return zr_err(err, ZR_EINVAL,
+				      "%s: parameter group %d has %.200s, which is no trained "
+				      "tensor of the model, or is there twice",
+				      j->file.path, k, name ? name : "what is no name");
+
+		j->taken[at] = 1;
+		rc = add_parameter(j, j->order[at], k, zr_py_get(state, name), err);
+	}
+
+	return rc;
+}
+
+static int has_names(const struct zr_py *group)
+{
+	return zr_py_text(zr_py_member(zr_py_get(group, "params"), 0)) != NULL;
+}
+
 static int read_groups(struct job *j, const struct zr_py *groups, struct zr_error *err)
 {
+	const int named = has_names(zr_py_member(groups, 0));
 	int rc = 0;
 
 	for (size_t k = 0; !rc && k < zr_py_count(groups); k++)
@@ -225,7 +272,8 @@ static int read_groups(struct job *j, const struct zr_py *groups, struct zr_erro
 
 	/* which tensors the first has depends on how many there are */
 	for (size_t k = 0; !rc && k < zr_py_count(groups); k++)
-		rc = add_group(j, zr_py_member(groups, k), (int32_t)k, err);
+		rc = named ? add_named(j, zr_py_member(groups, k), (int32_t)k, err) :
+			     add_group(j, zr_py_member(groups, k), (int32_t)k, err);
 	return rc;
 }
 
@@ -234,7 +282,7 @@ static int read_optimizer(struct job *j, struct zr_error *err)
 	const struct zr_py *groups = zr_py_get(j->file.root, "param_groups");
 	const size_t n = zr_py_count(groups);
 
-	if (!n || n > 2)
+	if (!n || (n > 2 && !has_names(zr_py_member(groups, 0))))
 		return zr_err(err, ZR_EINVAL,
 			      "%s: %zu parameter groups: the Trainer has two, decayed and not, and "
 			      "other optimizers one; --weights takes the weights alone",
@@ -250,15 +298,16 @@ static int read_optimizer(struct job *j, struct zr_error *err)
 
 static int open_optimizer(struct job *j, struct zr_error *err)
 {
+	const char *name = zr_other_has(j->o, "optimizer.bin") ? "optimizer.bin" : "optimizer.pt";
 	char path[PATH_MAX];
 
-	if (!zr_other_has(j->o, "optimizer.pt"))
+	if (!zr_other_has(j->o, name))
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it has no optimizer.pt (save_only_model?): --weights takes the "
 			      "weights alone",
 			      j->o->path);
 
-	int rc = zr_torch_open(zr_other_path(j->o, "optimizer.pt", path), &j->file, err);
+	int rc = zr_torch_open(zr_other_path(j->o, name, path), &j->file, err);
 	if (!rc)
 		rc = read_optimizer(j, err);
 	return rc;

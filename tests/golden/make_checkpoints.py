@@ -239,11 +239,13 @@ def dcp_cases(base, data, world):
 
 # ---- accelerate's FSDP ----
 
-def accelerate_rank(rank, world, base, data):
-    """A tied model, as transformers' Trainer lets accelerate save it: sharded, of each rank its part."""
+def accelerate_rank(rank, world, base, data, whole):
+    """A tied model, as transformers' Trainer lets accelerate save it: of each rank its part, or whole."""
     from accelerate import Accelerator
     from accelerate.utils import FullyShardedDataParallelPlugin
     from accelerate.utils.fsdp_utils import save_fsdp_model, save_fsdp_optimizer
+    from safetensors.torch import save_file
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
     from torch.distributed.fsdp import fully_shard
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=str(29811 + world))
@@ -251,7 +253,7 @@ def accelerate_rank(rank, world, base, data):
     accelerator = Accelerator(cpu=True)
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world,))
     os.chdir(base)  # the metadata has the path
-    to = f"accelerate-{world}"
+    to = "accelerate-whole" if whole else f"accelerate-{world}"
     if rank == 0:
         shutil.rmtree(to, ignore_errors=True)
         os.makedirs(to)
@@ -264,7 +266,7 @@ def accelerate_rank(rank, world, base, data):
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(groups(model), lr=1e-2)
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="FULL_STATE_DICT" if whole else "SHARDED_STATE_DICT")
     losses, n = [], WIDE // world
     for step in range(KEEP):
         loss = loss_of(model, data, step * WIDE + rank * n, n)
@@ -275,7 +277,13 @@ def accelerate_rank(rank, world, base, data):
         torch.distributed.all_reduce(mean)
         losses.append(float(mean) / world)
         if step + 1 == BEFORE:
-            save_fsdp_model(plugin, accelerator, model, to)
+            if whole:  # the Trainer has weights in model.safetensors then
+                weights = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+                weights.pop("lm_head.weight", None)
+                if rank == 0:
+                    save_file({k: v.contiguous() for k, v in weights.items()}, f"{to}/model.safetensors", {"format": "pt"})
+            else:
+                save_fsdp_model(plugin, accelerator, model, to)
             save_fsdp_optimizer(plugin, accelerator, optimizer, model, to)
     if rank == 0:
         transformers.TrainerState(global_step=BEFORE).save_to_json(f"{to}/trainer_state.json")
@@ -284,8 +292,8 @@ def accelerate_rank(rank, world, base, data):
     torch.distributed.barrier()
 
 
-def accelerate_cases(base, data, world):
-    torch.multiprocessing.spawn(accelerate_rank, (world, base, data), nprocs=world)
+def accelerate_cases(base, data, world, whole):
+    torch.multiprocessing.spawn(accelerate_rank, (world, base, data, whole), nprocs=world)
 
 
 def write_losses(to, losses):
@@ -303,7 +311,8 @@ CASES = {
     "dcp-1": lambda base, data: dcp_cases(base, data, 1),
     "dcp-2": lambda base, data: dcp_cases(base, data, 2),
     "dcp-4": lambda base, data: dcp_cases(base, data, 4),
-    "accelerate-2": lambda base, data: accelerate_cases(base, data, 2),
+    "accelerate-2": lambda base, data: accelerate_cases(base, data, 2, False),
+    "accelerate-whole": lambda base, data: accelerate_cases(base, data, 2, True),
     "universal": universal,  # of what deepspeed-2 wrote
     "scaled": scaled,  # of that
 }

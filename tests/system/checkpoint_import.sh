@@ -153,6 +153,7 @@ refused "trainer fsdp: no states" 'sharded/optimizer_0/\.metadata: ' sharded dcp
 # as accelerate's own functions write it, of a tied model, whose head is there beside the embedding
 conf accelerate.ini "$golden/accelerate-2" "*norm.weight" 4
 goes_on "accelerate fsdp" "$golden/accelerate-2" accelerate.ini "${dcp[@]}"
+goes_on "accelerate fsdp, whole" "$golden/accelerate-whole" accelerate.ini "${dcp[@]}"
 refused "accelerate fsdp: an untied model" 'tensor lm_head\.weight has no exp_avg' "$golden/accelerate-2" dcp.ini "${dcp[@]}"
 
 # the safetensors form has weights alone: those of the same step
