@@ -111,6 +111,8 @@ for states in bf16 8bit; do
 	is "states in $states: the bits of a training that goes on in fp32" "$(last back)" "$(last wide)"
 done
 forms=universal
+trained split16 llama.ini -o precision.plugin=bf16
+goes_round split16 llama.ini -o precision.plugin=bf16
 trained sgd llama.ini -o optimizer.plugin=sgd -o optimizer.momentum=0.9
 goes_round sgd llama.ini -o optimizer.plugin=sgd -o optimizer.momentum=0.9
 weights sgd
