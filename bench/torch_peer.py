@@ -19,7 +19,8 @@ import os
 import sys
 import time
 
-sys.path.pop(0)  # this folder has a tokenize.py, which is also the name of a module of Python's
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder has a tokenize.py, which is also the name of a module of Python's
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -188,4 +189,5 @@ def main():
         print(json.dumps(answer), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -113,10 +113,10 @@ static int load(void *arg, int32_t rank, int training, int64_t step, int64_t slo
 }
 
 static const struct zeroth_tensor tensors[] = {
-	{ "a", { WIDE, WIDE }, 2, ZEROTH_INIT_NORMAL, 0, 0.3 },
-	{ "bias", { WIDE }, 1, ZEROTH_INIT_CONST, 0.01, 0 },
-	{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
-	{ "c", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+	{ "a", { WIDE, WIDE }, 2, ZEROTH_INIT_NORMAL, 0, 0.3, 0, 0 },
+	{ "bias", { WIDE }, 1, ZEROTH_INIT_CONST, 0.01, 0, 0, 0 },
+	{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3, 0, 0 },
+	{ "c", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3, 0, 0 },
 };
 static const struct zeroth_unit units[] = { { "a", tensors, 1, 0 },
 					    { "bias", tensors + 1, 1, 0 },
@@ -923,10 +923,10 @@ static void keep_line(void *arg, int level, const char *topic, const char *text)
 static struct zeroth *shaped(int ranks, const char *stage, const char *optimizer, int *rc)
 {
 	static const struct zeroth_tensor shapes[] = {
-		{ "a", { 2, 4, 2, 4 }, 4, ZEROTH_INIT_NORMAL, 0, 0.3 },
-		{ "bias", { 2, 2, 2 }, 3, ZEROTH_INIT_CONST, 0.01, 0 },
-		{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
-		{ "c", { WIDE * WIDE }, 1, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+		{ "a", { 2, 4, 2, 4 }, 4, ZEROTH_INIT_NORMAL, 0, 0.3, 0, 0 },
+		{ "bias", { 2, 2, 2 }, 3, ZEROTH_INIT_CONST, 0.01, 0, 0, 0 },
+		{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3, 0, 0 },
+		{ "c", { WIDE * WIDE }, 1, ZEROTH_INIT_UNIFORM, 0, 0.3, 0, 0 },
 	};
 	static const struct zeroth_unit of[] = { { "a", shapes, 1, 0 },
 						 { "bias", shapes + 1, 1, 0 },
