@@ -28,4 +28,4 @@ CLEANFILES += libzeroth.a
 
 # For Python, with PYTHONPATH, or as a copy: it needs nothing but libzeroth, and zeroth.torch PyTorch.
 zeroth_pythondir = $(pkgdatadir)/python/zeroth
-dist_zeroth_python_DATA = %D%/zeroth/__init__.py %D%/zeroth/data.py %D%/zeroth/outside.py %D%/zeroth/tables.py %D%/zeroth/torch.py
+dist_zeroth_python_DATA = %D%/zeroth/__init__.py %D%/zeroth/data.py %D%/zeroth/devices.py %D%/zeroth/outside.py %D%/zeroth/tables.py %D%/zeroth/torch.py

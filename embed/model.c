@@ -9,6 +9,7 @@
 #include <zeroth/model.h>
 
 #include "core/base/dtype.h"
+#include "core/memory/tier.h"
 #include "embed/engine.h"
 
 enum { MOST_OF_ALL = 1 << 24 }; /* units, layers, tensors: as core/model/declared.c says */
@@ -20,6 +21,10 @@ struct zr_inst {
 	struct zr_tensor *tensor;
 	struct zr_unit *unit;
 	struct zr_layer *layer;
+	/* owned, where the program cannot reach device memory: [2][n_rows] losses of a micro-batch,
+	 * and what is right */
+	float *rows;
+	int64_t n_rows;
 };
 
 static const struct zeroth_layer *layer_at(const struct zeroth_model *m, uint32_t i)
@@ -259,12 +264,108 @@ static int offer(struct zr_inst *inst, const struct zeroth_layer *l, int kind,
 	return failed(inst, l, rc, "the program's computation");
 }
 
-static double sum_losses(const struct zr_layer_call *c)
+static double sum_of(const float *rows, int64_t n)
 {
 	double sum = 0;
-	for (int64_t i = 0; i < c->batch * c->length; i++)
-		sum += (double)c->loss_rows[i];
-	return *c->loss_sum = sum;
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)rows[i];
+	return sum;
+}
+
+static double sum_losses(const struct zr_layer_call *c)
+{
+	return *c->loss_sum = sum_of(c->loss_rows, c->batch * c->length);
+}
+
+static int is_last(const struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	return (uint32_t)c->layer + 1 == inst->m->n_layers;
+}
+
+static void nothing_right(const struct zeroth_call *call)
+{
+	if (call->right)
+		memset(call->right, 0, (size_t)call->samples * sizeof *call->right);
+}
+
+/* ---- the loss of a micro-batch on a device whose memory the program cannot reach -- */
+
+static int is_apart(const struct zr_inst *inst)
+{
+	return !inst->rank->t.setup->facts.device_info.host_access;
+}
+
+static int make_rows(struct zr_inst *inst, int64_t n)
+{
+	if (n <= inst->n_rows)
+		return 0;
+
+	free(inst->rows);
+	inst->rows = calloc(2 * (size_t)n, sizeof *inst->rows);
+	inst->n_rows = inst->rows ? n : 0;
+	if (inst->rows)
+		return 0;
+	return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld losses", (long long)n);
+}
+
+/* Copies what the program wrote on the host to where core expects it. */
+static int rows_to_device(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	struct zr_session *s = inst->rank->t.session;
+	const int64_t n = c->batch * c->length;
+	const uint64_t bytes = (uint64_t)n * sizeof *inst->rows;
+	const double sum = sum_of(inst->rows, n);
+	struct zr_error err = { 0 };
+
+	int rc = zr_copy(s, c->loss_rows, inst->rows, bytes, &err);
+	if (!rc)
+		rc = zr_copy(s, c->loss_sum, &sum, sizeof sum, &err);
+	if (!rc && c->right_rows)
+		rc = zr_copy(s, c->right_rows, inst->rows + inst->n_rows, bytes, &err);
+	if (!rc)
+		return 0;
+	return zr_fail(inst->h, rc, "%s", err.text);
+}
+
+/* The thread of the program writes the losses on the host, from where they go to the device. */
+static int offer_rows(struct zr_inst *inst, const struct zr_layer_call *c,
+		      const struct zeroth_layer *l, struct zeroth_call *call)
+{
+	int rc = make_rows(inst, call->samples);
+	if (rc)
+		return rc;
+
+	call->loss = inst->rows;
+	if (call->right)
+		call->right = inst->rows + inst->n_rows;
+	nothing_right(call);
+	rc = offer(inst, l, ZEROTH_LOSS, call);
+	if (rc)
+		return rc;
+	return rows_to_device(inst, c);
+}
+
+static int offer_loss(struct zr_inst *inst, const struct zr_layer_call *c,
+		      const struct zeroth_layer *l, struct zeroth_call *call)
+{
+	if (is_apart(inst))
+		return offer_rows(inst, c, l, call);
+
+	nothing_right(call);
+	int rc = offer(inst, l, ZEROTH_LOSS, call);
+	if (!rc)
+		sum_losses(c);
+	return rc;
+}
+
+/* ---- layers ---------------------------------------------------------------------- */
+
+static int forward_outside(struct zr_inst *inst, const struct zr_layer_call *c,
+			   const struct zeroth_layer *l, struct zeroth_call *call)
+{
+	if (is_last(inst, c))
+		return offer_loss(inst, c, l, call);
+	return offer(inst, l, ZEROTH_FORWARD, call);
 }
 
 static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
@@ -275,32 +376,23 @@ static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
 	call.out = l->out ? c->out : NULL;
 	call.dparam = NULL;
 	call.accumulate = NULL;
-	if (c->layer + 1 == (int32_t)inst->m->n_layers && c->right_rows) {
-		memset(c->right_rows, 0, (size_t)call.samples * sizeof *c->right_rows);
-		call.right = c->right_rows;
-	}
-
-	const int is_last = (uint32_t)c->layer + 1 == inst->m->n_layers;
-	int rc;
+	call.right = is_last(inst, c) ? c->right_rows : NULL;
 	if (engine_is_outside(inst->rank->engine))
-		rc = offer(inst, l, is_last ? ZEROTH_LOSS : ZEROTH_FORWARD, &call);
-	else
-		rc = failed(inst, l, l->forward(&call), "forward");
-	if (!rc && is_last)
+		return forward_outside(inst, c, l, &call);
+
+	nothing_right(&call);
+	int rc = failed(inst, l, l->forward(&call), "forward");
+	if (!rc && is_last(inst, c))
 		sum_losses(c);
 	return rc;
 }
 
 static int backward_outside(struct zr_inst *inst, const struct zr_layer_call *c,
-			    const struct zeroth_layer *l, const struct zeroth_call *call)
+			    const struct zeroth_layer *l, struct zeroth_call *call)
 {
-	if ((uint32_t)c->layer + 1 < inst->m->n_layers)
-		return offer(inst, l, ZEROTH_BACKWARD, call);
-
-	int rc = offer(inst, l, ZEROTH_LOSS, call);
-	if (!rc)
-		sum_losses(c);
-	return rc;
+	if (is_last(inst, c))
+		return offer_loss(inst, c, l, call);
+	return offer(inst, l, ZEROTH_BACKWARD, call);
 }
 
 static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
@@ -334,6 +426,7 @@ static void destroy(struct zr_inst *inst)
 	free(inst->tensor);
 	free(inst->unit);
 	free(inst->layer);
+	free(inst->rows);
 	free(inst);
 }
 

@@ -50,17 +50,21 @@ static int load_config(struct rank *r, struct zr_error *err)
 	return rc;
 }
 
-/* A model of the program's own is computed by the program, which reads the device's memory. */
+/* Functions of the program compute on the host. Threads of the program may be of one that computes
+ * on the device. */
 static int check(const struct rank *r, struct zr_error *err)
 {
 	const struct zr_setup *s = r->t.setup;
 
 	if (!r->engine->model.size || s->facts.device_info.host_access)
 		return 0;
-	return zr_err(err, ZR_ENOTSUP,
-		      "[device] %s: a model of the program's own needs a "
-		      "device whose memory the program reads, as cpu",
-		      s->roles.device.section->plugin->desc->id);
+	if (engine_is_outside(r->engine))
+		return 0;
+	return zr_err(
+		err, ZR_ENOTSUP,
+		"[device] %s: a model of the program's own whose layers are functions needs a "
+		"device whose memory the program reads, as cpu",
+		s->roles.device.section->plugin->desc->id);
 }
 
 /* Whether the program names a directory for the run. */

@@ -4,6 +4,7 @@
  * that the thread of a rank offers, and give it back.
  */
 #include <string.h>
+#include <zeroth/device.h>
 
 #include "embed/engine.h"
 
@@ -170,5 +171,30 @@ int zeroth_give(struct zeroth *e, int rank, int code)
 	r->offer.code = code;
 	r->offer.at = OFFER_GIVEN;
 	pthread_cond_broadcast(&e->asked);
+	return leave(e, 0);
+}
+
+static void *stream_of(const struct rank *r)
+{
+	const struct zr_instance *device = &r->t.setup->roles.device;
+	const struct zr_device_v1 *v = device->vtbl;
+
+	if (!ZR_HAS(v, struct zr_device_v1, native_stream) || !v->native_stream)
+		return NULL;
+	return v->native_stream(device->inst, NULL);
+}
+
+int zeroth_stream(struct zeroth *e, int rank, void **stream)
+{
+	struct rank *r;
+
+	if (!stream)
+		return engine_given(e, 0, "zeroth_stream: stream");
+
+	int rc = enter(e, rank, "zeroth_stream", &r);
+	if (rc)
+		return rc;
+
+	*stream = stream_of(r);
 	return leave(e, 0);
 }

@@ -130,6 +130,7 @@ def _load():
         "give": [ctypes.c_int, ctypes.c_int], "change": [_VALUES, _AT],
         "config": [ctypes.POINTER(_TEXT)], "numbers": [ctypes.c_int, ctypes.POINTER(_AT)],
         "sum": [ctypes.POINTER(ctypes.POINTER(_F64)), _I64],
+        "stream": [ctypes.c_int, ctypes.POINTER(_AT)],
     }
     for call, arguments in takes.items():
         if not hasattr(lib, "zeroth_" + call):
@@ -413,6 +414,11 @@ class Engine:
     @property
     def micro_batch(self):
         return self._facts().micro_batch
+
+    @property
+    def planned(self):
+        """Bytes that the first rank takes by its plan, on host and device."""
+        return self._facts().bytes
 
     def metrics(self):
         """The numbers of the last step by name."""

@@ -14,7 +14,7 @@ the optimizer, and says at which layer of which micro-batch what is where.
 import ctypes
 
 from . import (Engine, Error, _AT, _CALL, _Call, _F64, _Facts, _I32, _I64, _Layer, _Tensor, _Unit,
-               _VALUES, _lib, _whole, NORMAL)
+               _VALUES, _lib, _whole, CONST)
 
 DONE, FORWARD, LOSS, BACKWARD = range(4)
 _OUTSIDE, _FROZEN = 1, 1
@@ -38,7 +38,7 @@ class Outside(Engine):
         for i, (name, given) in enumerate(self._units):
             tensors = (_Tensor * len(given))()
             for t, (tensor, shape, frozen) in zip(tensors, given):
-                t.name, t.ndim, t.init, t.flags = tensor.encode(), len(shape), NORMAL, 0
+                t.name, t.ndim, t.init, t.flags = tensor.encode(), len(shape), CONST, 0
                 dims = [_whole(_I64, d, "{}: {}".format(name, tensor)) for d in shape]
                 t.dims[:] = (dims + [1] * 4)[:4]  # the library refuses more of them
                 t.flags = _FROZEN if frozen else 0
@@ -78,6 +78,12 @@ class Outside(Engine):
     def give(self, rank, code=0):
         """The program is done with it; a code below 0 ends the engine."""
         self._rank_call("give", rank, code)
+
+    def stream(self, rank):
+        """The address of the CUDA stream on which the engine computes, None on other devices."""
+        at = _AT()
+        self._rank_call("stream", rank, ctypes.byref(at))
+        return at.value
 
     # -- by one thread
 

@@ -41,6 +41,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
 from . import Error, _lib
+from .devices import place_of
 from .outside import BACKWARD, DONE, FORWARD, LOSS, Outside
 
 _INVALID, _PEER, _STATE, _FAILED = -2, -6, -7, -8
@@ -203,8 +204,9 @@ class _Rule:
 class _Tensor:
     """A parameter of the module, and where Zeroth has it now."""
 
-    def __init__(self, name, parameter):
+    def __init__(self, name, parameter, place):
         self.name, self.p, self.shape = name, parameter, tuple(parameter.shape)
+        self.place = place
         self.elements = parameter.numel()
         self.first = parameter.data  # until Zeroth has it
         self.at = None               # address that p.data has
@@ -227,9 +229,7 @@ class _Tensor:
         """Zeroth's memory at an address."""
         known = self.views.get((at, dtype))
         if known is None:
-            raw = (ctypes.c_char * (self.elements * dtype.itemsize)).from_address(at)
-            known = torch.frombuffer(raw, dtype=dtype).view(self.shape)
-            self.views[at, dtype] = known
+            known = self.views[at, dtype] = self.place.view(at, self.shape, dtype)
         return known
 
 
@@ -260,11 +260,17 @@ class _Watch(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+def _forked(place):
+    """Random numbers are afterwards as before."""
+    cards = [] if place.device.type == "cpu" else [place.device.index]
+    return torch.random.fork_rng(devices=cards)
+
+
 @contextlib.contextmanager
-def _nothing_changes(model):
+def _nothing_changes(model, place):
     """Buffers and random numbers are afterwards as before."""
     kept = [(b, b.detach().clone()) for b in model.buffers()]
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with _forked(place), torch.no_grad():
         yield
         for b, was in kept:
             b.copy_(was)
@@ -294,12 +300,9 @@ class Engine:
 
     def _find_tensors(self):
         found, places = {}, {}
-        for name, p in self.module.named_parameters():
-            if not p.numel():
-                continue
-            if p.device.type != "cpu":
-                raise Error(_INVALID, "{} is on {}; Zeroth trains modules on the CPU here: "
-                                      "model.to(\"cpu\")".format(name, p.device))
+        some = [(name, p) for name, p in self.module.named_parameters() if p.numel()]
+        self._place = place_of(some)
+        for name, p in some:
             if p.dtype not in _DTYPES.values():
                 raise Error(_INVALID, "{} is {}; parameters are float32, bfloat16 or float16: "
                                       "model.float()".format(name, p.dtype))
@@ -308,7 +311,7 @@ class Engine:
                 raise Error(_INVALID, "{} and {} are two parameters in one memory; make them one "
                                       "Parameter, or two memories".format(places[at], name))
             places[at] = name
-            found[id(p)] = _Tensor(name, p)
+            found[id(p)] = _Tensor(name, p, self._place)
         if not found:
             raise Error(_INVALID, "the module has no parameters to train")
         self._tensors = list(found.values())
@@ -335,7 +338,7 @@ class Engine:
             if module is not None:
                 hooks.append(module.register_forward_pre_hook(enters(name), prepend=True))
         try:
-            with _nothing_changes(self.module), _Watch(self._tensors, layers):
+            with _nothing_changes(self.module, self._place), _Watch(self._tensors, layers):
                 self.module(*args, **kwargs)
         finally:
             for h in hooks:
@@ -378,6 +381,7 @@ class Engine:
         how = _configured(self._config, self._options)
         if self._shared.n == 1 and _is_launched() and not _says(how, "boot", "plugin"):
             how["options"]["boot.plugin"] = "env"
+        self._place.complete(how, functools.partial(_says, how), self._shared.n)
         self._shared.engine = Outside(self._declared_units, self._declared_layers, **how,
                                       ranks=self._shared.n, numbers=self._count_numbers())
 
@@ -387,6 +391,8 @@ class Engine:
         self._rank = self._engine.rank + self._here
         self.dtype = _DTYPES[self._engine.dtype]
         self._settings = self._shared.once(self._here, self._engine.config)
+        local = self._here if self._shared.n > 1 else _local_rank()
+        self._place.begin(self._settings, self._engine.stream(self._here), local)
         for t in self._tensors:
             t.trained = not frozen[t.name]
             if not t.trained:
@@ -451,8 +457,7 @@ class Engine:
 
     def _gives(self, i, first, n, at):
         t = self._order[i]
-        part = t.first.detach().reshape(-1)[first:first + n].to(torch.float32).contiguous()
-        ctypes.memmove(at, part.data_ptr(), 4 * n)
+        _store(t.first, first, n, at)
 
     def _check_same(self):
         """All ranks begin with the same values."""
@@ -486,7 +491,8 @@ class Engine:
 
     def _drop(self, t):
         if t.blank is None:
-            t.blank = torch.full((), float("nan"), dtype=self.dtype).expand(t.shape)
+            t.blank = torch.full((), float("nan"), dtype=self.dtype,
+                                 device=self._place.device).expand(t.shape)
         self._by_address.pop(t.at, None)
         t.p.data, t.at = t.blank, None
 
@@ -578,7 +584,7 @@ class Engine:
         if training:
             saved = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         args, kwargs = self._cast(args), self._cast(kwargs)
-        with saved, self._drawing():
+        with saved, self._place.computing(), self._drawing():
             out = self.module(*args, **kwargs)
         if self._event < len(self._events):
             raise Error(_INVALID, "the forward pass ended before {}, which the first one had; the "
@@ -596,7 +602,8 @@ class Engine:
 
     def _cast(self, given):
         """Numbers with a fraction in the type of the parameters."""
-        if self.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        kind = self._place.device.type
+        if self.dtype == torch.float32 or torch.is_autocast_enabled(kind):
             return given
 
         def cast(x):
@@ -614,8 +621,9 @@ class Engine:
         slot = self._micro * self._engine.ranks + self._rank
         words = (self._settings["train.seed"], self._engine.step, slot)
         seed = int.from_bytes(hashlib.blake2b(repr(words).encode(), digest_size=8).digest(), "big")
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with _forked(self._place):
+            for generator in [torch.default_generator] + self._place.generators():
+                generator.manual_seed(seed)
             yield
 
     def _fill_loss(self, value):
@@ -664,7 +672,7 @@ class Engine:
             return
         for k, t in enumerate(self._open.tensors):
             if t.trained and not t.given and t.last == self._open.number:
-                ctypes.memset(self._call.dparam[k], 0, 4 * t.elements)
+                t.view(self._call.dparam[k], torch.float32).zero_()
         self._close_layer(then)
 
     def _again(self, module):
@@ -690,12 +698,13 @@ class Engine:
                 self._reach(t.low)
             k = self._open.tensors.index(t)
             to, gradient = t.view(self._call.dparam[k], torch.float32), p.grad
-            if t.given:
-                to.add_(gradient)
-            elif gradient.layout == torch.strided:
-                to.copy_(gradient)
-            else:
-                to.zero_().add_(gradient)
+            with self._place.computing():
+                if t.given:
+                    to.add_(gradient)
+                elif gradient.layout == torch.strided:
+                    to.copy_(gradient)
+                else:
+                    to.zero_().add_(gradient)
             t.given, p.grad = True, None
         return hook
 
@@ -723,10 +732,11 @@ class Engine:
         self._state = "backward"
         for t in self._tensors:
             t.given = False
-        loss.backward(torch.full_like(loss, scale))
-        if self._lowest() < len(self._layers):
-            self._reach(self._lowest())
-        self._leave(())
+        with self._place.computing():
+            loss.backward(torch.full_like(loss, scale))
+            if self._lowest() < len(self._layers):
+                self._reach(self._lowest())
+            self._leave(())
         self._expect(DONE, None)
         self._micro += 1
         self._state = "idle"
@@ -808,6 +818,11 @@ class Engine:
         return self._facts("micro_batch", lambda e: e.micro_batch)
 
     @property
+    def planned(self):
+        """Bytes that Zeroth takes by its plan: all but PyTorch's activations."""
+        return self._facts("planned", lambda e: e.planned)
+
+    @property
     def accumulation(self):
         """Micro-batches of a rank and step."""
         return self._facts("accumulation", lambda e: e.accumulation)
@@ -868,7 +883,7 @@ class Engine:
         out = {}
         for name, x in self.module.state_dict(keep_vars=True).items():
             t = self._of.get(id(x))
-            out[name] = x.detach().clone() if t is None else values[t.name]
+            out[name] = x.detach().clone() if t is None else values[t.name].to(x.device)
         return out
 
     def load_state_dict(self, state):
@@ -908,7 +923,7 @@ class Engine:
                         .format(tuple(unknown[0].shape)))
         parameters = module.parameters() if isinstance(module, torch.nn.Module) else module
         wanted = [self._of[id(p)] for p in parameters if id(p) in self._of]
-        values = self._values(wanted)
+        values = {n: x.to(self._place.device) for n, x in self._values(wanted).items()}
         before = {t.name: _crc(values[t.name]) for t in wanted}
         for t in wanted:
             t.p.data = values[t.name]
@@ -929,7 +944,7 @@ class Engine:
         for name, x in state.items():
             t = self._of.get(id(own[name]))
             if t is not None:
-                t.p.data = x.clone()
+                t.p.data = x.to(self._place.device, copy=True)
         return self.module
 
     def _values(self, wanted):
@@ -947,7 +962,7 @@ class Engine:
 
     def _change(self, given):
         """Sets tensors of these names to values that are the same on all ranks."""
-        crc, given = 0, {n: x.detach().to(torch.float32).contiguous() for n, x in given.items()}
+        crc, given = 0, {n: _on_host(x).to(torch.float32) for n, x in given.items()}
         for name in sorted(given):
             crc = _crc(given[name], zlib.crc32(name.encode(), crc))
         if not self._agree(crc):
@@ -1035,6 +1050,11 @@ def _is_launched():
     return "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
 
 
+def _local_rank():
+    """The number of this process among those of the training on its machine."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
 def _says(how, section, key):
     """Whether a configuration says something about a key."""
     if section + "." + key in how["options"]:
@@ -1098,15 +1118,25 @@ def _configured(config, options):
     return {"config": config, "options": options}
 
 
+def _on_host(x):
+    return x.detach().to("cpu").contiguous()
+
+
+def _store(x, first, n, at):
+    """Elements of a tensor in fp32, to an address of the host."""
+    part = _on_host(x.detach().reshape(-1)[first:first + n]).to(torch.float32)
+    ctypes.memmove(at, part.data_ptr(), 4 * n)
+
+
 def _crc(x, crc=0):
-    x = x.detach().contiguous()
+    x = _on_host(x)
     raw = (ctypes.c_char * (x.numel() * x.element_size())).from_address(x.data_ptr())
     return zlib.crc32(raw, crc)
 
 
 def _copy_out(x, at):
-    """The bytes of a tensor, to an address."""
-    x = x.detach().contiguous()
+    """The bytes of a tensor, to an address of the host."""
+    x = _on_host(x)
     ctypes.memmove(at, x.data_ptr(), x.numel() * x.element_size())
 
 
@@ -1153,7 +1183,9 @@ class Optimizer:
     def __init__(self, parameters, config=None, *, options=None, unit=1 << 22):
         pairs = [p if isinstance(p, tuple) else ("p{}".format(i), p)
                  for i, p in enumerate(parameters)]
-        self._tensors = [_Tensor(name, p) for name, p in pairs if p.requires_grad and p.numel()]
+        trained = [(name, p) for name, p in pairs if p.requires_grad and p.numel()]
+        self._place = place_of(trained)
+        self._tensors = [_Tensor(name, p, self._place) for name, p in trained]
         if not self._tensors:
             raise Error(_INVALID, "the optimizer has no parameters to train")
         self._groups = [[]]
@@ -1168,16 +1200,18 @@ class Optimizer:
         units = [("unit {}".format(i), [(t.name, t.declared(), False) for t in group])
                  for i, group in enumerate(self._groups)]
         layers = [(name, [i]) for i, (name, _) in enumerate(units)]
+        self._place.complete(how, functools.partial(_says, how), 1)
         self._engine = Outside(units, layers, **how)
+        self._place.begin(self._engine.config(), self._engine.stream(0), _local_rank())
         self._begun = False
         self._check()
 
     def _check(self):
         dtype = _DTYPES[self._engine.dtype]
         for t in self._tensors:
-            if t.p.device.type != "cpu" or t.p.dtype != dtype:
-                raise Error(_INVALID, "{} is {} on {}; [precision] has {} on the CPU".format(
-                    t.name, t.p.dtype, t.p.device, dtype))
+            if t.p.dtype != dtype:
+                raise Error(_INVALID, "{} is {}; [precision] has {}".format(t.name, t.p.dtype,
+                                                                            dtype))
         if self._engine.accumulation != 1:
             raise Error(_INVALID, "[train] has {} micro-batches in a step; the optimizer gets whole "
                                   "gradients: leave train_batch_size out".format(
@@ -1207,7 +1241,7 @@ class Optimizer:
     def _stores(self, t, at):
         to, gradient = t.view(at, torch.float32), t.p.grad
         if gradient is None:
-            ctypes.memset(at, 0, 4 * t.elements)
+            to.zero_()
         elif gradient.layout == torch.strided:
             torch.mul(gradient, self._scale, out=to) if gradient.dtype == to.dtype \
                 else to.copy_(gradient).mul_(self._scale)
@@ -1215,8 +1249,7 @@ class Optimizer:
             to.zero_().add_(gradient, alpha=self._scale)
 
     def _gives(self, i, first, n, at):
-        part = self._tensors[i].first.reshape(-1)[first:first + n].to(torch.float32).contiguous()
-        ctypes.memmove(at, part.data_ptr(), 4 * n)
+        _store(self._tensors[i].first, first, n, at)
 
     def _begin(self, resumed=False):
         if self._begun:
@@ -1240,8 +1273,10 @@ class Optimizer:
                 loss = closure()
         with torch.no_grad():
             self._begin()
-            self._pass(True, self._stores)
+            with self._place.computing():
+                self._pass(True, self._stores)
         self._engine.train_step()
+        self._place.end()
         return loss
 
     def zero_grad(self, set_to_none=True):

@@ -178,8 +178,8 @@ struct zeroth_model {
 /* The model, instead of [model] and [data] of the configuration. What it points to is read, and
  * judged, in zeroth_open(): a failure names the field. Names are UTF-8 of 1 to 255 bytes without
  * control characters, equal to no other of their kind; each unit is used by a layer; mean and std
- * are numbers of fp32, std and held_out 0 or more. On devices whose memory this
- * process can read, as cpu. */
+ * are numbers of fp32, std and held_out 0 or more. On devices whose memory this process can read,
+ * as cpu; with ZEROTH_MODEL_OUTSIDE on all. */
 ZEROTH_API int zeroth_set_model(struct zeroth *, const struct zeroth_model *model);
 
 /* ---- training -------------------------------------------------------------------- */
@@ -330,12 +330,18 @@ ZEROTH_API int zeroth_begin(struct zeroth *, int rank, int training);
 
 /* Waits for what `rank` comes to next, and returns it, or the failure that ended the engine. In
  * *call, whose size the caller sets, are the layer, its param and, at BACKWARD, its dparam and
- * accumulate, which are to be filled; all pointers are valid until zeroth_give(). */
+ * accumulate, which are to be filled; all pointers are valid until zeroth_give(). param[i] and
+ * dparam[i] are addresses of the device, `loss` is host memory. On a device with streams they are
+ * for what is enqueued on that of zeroth_stream(), by zeroth_give() at the latest. */
 ZEROTH_API int zeroth_take(struct zeroth *, int rank, struct zeroth_call *call);
 
 /* The thread is done with what zeroth_take() gave it. code: 0, or a negative ZR_E*, which ends the
  * engine. */
 ZEROTH_API int zeroth_give(struct zeroth *, int rank, int code);
+
+/* Where the device of `rank` has streams, *stream is the cudaStream_t on which the engine computes,
+ * until zeroth_close(); NULL: it has none, as cpu. */
+ZEROTH_API int zeroth_stream(struct zeroth *, int rank, void **stream);
 
 /* As zeroth_put(), but x has the values so far, and what fn leaves stays. Of any engine. */
 ZEROTH_API int zeroth_change(struct zeroth *, zeroth_put_fn *fn, void *arg);

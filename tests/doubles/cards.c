@@ -20,7 +20,7 @@ WRAP(device, "device/cpu.so", "cards")
 
 /* They lie behind those of device/cpu. */
 struct own_opts {
-	uint8_t separate, late_copies, later, marks;
+	uint8_t separate, late_copies, later, marks, declared, stream;
 };
 
 static const struct zr_opt own_opts[] = {
@@ -35,6 +35,11 @@ static const struct zr_opt own_opts[] = {
 	       "finds copies that come too early."),
 	ZR_OPT(struct own_opts, marks, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Whether copies wait for marks; no: finds whether anybody would notice."),
+	ZR_OPT(struct own_opts, declared, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "With separate = no: whether it says all the same that the host reaches nothing: "
+	       "for programs that compute by addresses, as PyTorch on a GPU."),
+	ZR_OPT(struct own_opts, stream, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "Whether it has a stream, which is not one of CUDA's."),
 };
 static struct zr_opt opts_of_both[OPTIONS];
 
@@ -281,7 +286,7 @@ static int sync_stream(struct zr_inst *d, struct zr_stream *s)
 static int info(struct zr_inst *d, struct zr_device_info *i)
 {
 	int rc = real_vtbl->info(d->cpu, i);
-	if (!d->separate)
+	if (!d->separate && !d->declared)
 		i->host_access = i->host_ops = 1;
 	return rc;
 }
@@ -298,6 +303,13 @@ static int32_t processors(struct zr_inst *d, int32_t *processor, int32_t room)
 	if (near_node(dir) < 0)
 		return 0;
 	return near_processors(dir, processor, room);
+}
+
+/* Its address says which instance it is of. */
+static void *native_stream(struct zr_inst *d, struct zr_stream *s)
+{
+	(void)s;
+	return d->stream ? d : NULL;
 }
 
 static const struct zr_ops *ops(struct zr_inst *d)
@@ -344,6 +356,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->separate = !about.unified && own->separate;
 	d->later = d->separate && own->later;
 	d->without_marks = !own->marks;
+	d->declared = own->declared;
+	d->stream = own->stream;
 	d->cpu_ops = real_vtbl->ops(d->cpu);
 	card_ops_fill(d);
 	if (own->late_copies)
@@ -389,6 +403,7 @@ __attribute__((constructor)) static void begin_wrapping(void)
 				      .copy_wait = copy_wait,
 				      .mem_pin = card_mem_pin,
 				      .mem_unpin = card_mem_unpin,
+				      .native_stream = native_stream,
 				      .processors = processors,
 				      .mark = mark,
 				      .copy_after = copy_after,

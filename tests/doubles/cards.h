@@ -50,6 +50,8 @@ struct zr_inst {
 	int called;
 	int later;         /* operations wait until something needs them */
 	int without_marks; /* copies do not look at marks */
+	int declared;      /* it says that the host reaches nothing, whatever it does */
+	int stream;        /* it names one */
 	/* owned: those that wait; how many were enqueued, and how many of these are over */
 	struct card_task *first, **last;
 	uint64_t enqueued, over;

@@ -4,6 +4,7 @@
     modules.py          prints the cases
     modules.py CASE     prints "good", or what differs
 """
+import contextlib
 import copy
 import json
 import os
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import zeroth.torch
+from zeroth import devices
 
 STEPS, SAMPLES, MICRO, WORDS, LONG = 8, 4, 4, 20, 6
 CASES = {}
@@ -701,6 +703,129 @@ def transformers_models():
         torch.manual_seed(1)
         digests = sides(kind(how).train(), data)
         assert len(digests) == 1, (name, digests)
+
+
+def apart(**more):
+    """Options of a device whose memory Zeroth cannot reach, as that of a GPU; ZR_CARDS names it."""
+    return {"device": {"plugin": os.environ["ZR_CARDS"], "memory": "64M", "separate": "no",
+                       "declared": "yes", **more}}
+
+
+@case
+def a_device_with_its_own_memory():
+    model = made(norm=nn.BatchNorm1d)
+    want, digest = plain(model), trained(model)[1]
+    with tempfile.TemporaryDirectory() as disk:
+        nvme = {"plugin": "nvme", "path": disk}
+        for ranks, stage, more in ((1, "stage0", {}), (1, "stage2", {"offload.optimizer": nvme}),
+                                   (1, "stage3", {"offload.param": nvme, "offload.optimizer": nvme}),
+                                   (2, "stage3", {})):
+            got = trained(model, ranks, zero=split(stage), **apart(late_copies="yes"), **more)
+            if ranks == 1:  # as ranks see different batches, running means are not those of one
+                near(got, want)
+                assert got[1] == digest, stage
+    loss = nn.Linear(4, 4)
+    with_it = zeroth.torch.initialize(loss, {"train": {"micro_batch_size": 4}, **apart()})
+    out = with_it.evaluate([torch.ones(4, 4)], lambda out, _: out.mean())
+    assert out["batches"] == 1
+    with_it.close()
+    refused(lambda: zeroth.torch.initialize(made(), config(**apart(stream="yes")),
+                                            example=batch(0, 0)), "is on the CPU", "cuda")
+
+
+@case
+def memory_by_dlpack():
+    for dtype in torch.float32, torch.bfloat16, torch.float16:
+        for shape in (), (3,), (2, 3, 4):
+            own = torch.arange(24).to(dtype)
+            lent = devices.Lent(own.data_ptr(), shape, dtype, torch.device("cpu"))
+            view = torch.from_dlpack(lent)
+            n = view.numel()
+            assert view.shape == shape and view.dtype == dtype and view.is_contiguous()
+            assert view.data_ptr() == own.data_ptr()
+            view.fill_(100)
+            assert (own[:n] == 100).all() and (own[n:] != 100).all()
+            del view, lent
+
+
+class Stream:
+    """Stands for a stream of CUDA: writes down who waits for whom."""
+
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def wait_stream(self, other):
+        self.log.append((self.name, other.name))
+
+    def synchronize(self):
+        self.log.append((self.name, "host"))
+
+
+class PretendedCuda(devices.Cuda):
+    """A GPU whose memory is that of the CPU."""
+
+    def __init__(self, log):
+        super().__init__(torch.device("cpu"))
+        self.log = log
+
+    def complete(self, how, says, ranks):
+        pass
+
+    def begin(self, settings, stream, local):
+        assert stream
+        self.stream = Stream("engine", self.log)
+
+    def generators(self):
+        return []
+
+
+@case
+def order_of_streams():
+    """What the module computes comes behind what the program did, and before what it does next."""
+    log = []
+    program = Stream("program", log)
+    current = [program]
+
+    @contextlib.contextmanager
+    def within(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    kept = torch.cuda.current_stream, torch.cuda.stream, zeroth.torch.place_of
+    torch.cuda.current_stream, torch.cuda.stream = lambda device: current[-1], within
+    zeroth.torch.place_of = lambda pairs: PretendedCuda(log)
+    try:
+        model = made()
+        got = trained(model, zero=split("stage3"), **apart(stream="yes"))
+        near(got, plain(model))
+        passes = log.count(("engine", "program"))
+        assert passes == 2 * STEPS * MICRO and log == [("engine", "program"),
+                                                       ("program", "engine")] * passes
+        log.clear()
+        p = nn.Parameter(torch.ones(3))
+        adam = zeroth.torch.Optimizer([p], apart(stream="yes"))
+        p.grad = torch.ones(3)
+        adam.step()
+        assert log == [("engine", "program"), ("program", "engine"), ("engine", "host")], log
+        assert (p < 1).all()
+        adam.close()
+    finally:
+        torch.cuda.current_stream, torch.cuda.stream, zeroth.torch.place_of = kept
+
+
+@case
+def devices_are_checked():
+    meta = nn.Linear(2, 2).to("meta")
+    refused(lambda: zeroth.torch.initialize(meta), "weight is on meta", "CPU or on a GPU")
+    gpu = devices.Cuda(torch.device("cuda", 1))
+    how = {"options": {}}
+    gpu.complete(how, lambda section, key: False, 1)
+    assert how["options"] == {"device.plugin": "cuda", "device.index": 1}
+    gpu.complete({}, lambda section, key: True, 2)
+    refused(lambda: gpu.begin({"device.index": "1"}, None, 1), "is on cuda:1", "on the CPU")
+    refused(lambda: gpu.begin({"device.index": "0"}, 4096, 1), "is on cuda:1", "index = 0")
+    refused(lambda: gpu.begin({"device.index": "auto"}, 4096, 0), "is on cuda:1", "index = auto")
 
 
 if __name__ == "__main__":

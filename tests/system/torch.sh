@@ -10,7 +10,7 @@ cd "$scratch" || exit 99
 
 python=python3
 snake() {
-	ZEROTH_LIBRARY=$ZR_BUILDDIR/.libs/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
+	ZR_CARDS=$cards ZEROTH_LIBRARY=$ZR_BUILDDIR/.libs/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
 }
 places() { snake "$ZR_SRCDIR/tests/examples/places.py" "$@"; }
 
@@ -18,6 +18,10 @@ places() { snake "$ZR_SRCDIR/tests/examples/places.py" "$@"; }
 want=$(places 1)
 like 'Python computes a model by itself' "$(sed -n 1p <<< "$want")" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 is '... the same in stage 3 on 2 ranks' "$(places 2 zero.plugin=stage3)" "$(sed '2s/.*/[2.0, 1.0]/' <<< "$want")"
+apart=("device.plugin=$cards" device.memory=32M device.separate=no device.declared=yes device.late_copies=yes)
+for kind in '1 zero.plugin=stage0' '1 zero.plugin=stage2' '2 zero.plugin=stage3'; do
+	is "... on a device with a memory of its own: $kind" "$(places $kind "${apart[@]}" | sed -n 1p)" "$(sed -n 1p <<< "$want")"
+done
 mkdir disk
 is '... and with states on disk' "$(places 2 zero.plugin=stage1 offload.optimizer.plugin=nvme offload.optimizer.path=disk | sed -n 1p)" \
 	"$(sed -n 1p <<< "$want")"

@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include <zeroth/zeroth.h>
 
+#include "tests/lib/cards.h"
+
 #include <cmocka.h> /* last: it defines fail() */
 
 /* ---- the model: thrice y = a x + b, the first and third with one a and b; mean of y^2 ---- */
@@ -202,9 +204,9 @@ static void run_all(struct worker *w, int ranks)
 
 /* ---- trainings ------------------------------------------------------------------- */
 
-static struct zeroth *opened(int is_outside, int ranks, const char *stage, const char *more)
+static struct zeroth *made(int is_outside, int ranks, const char *stage, const char *more)
 {
-	char text[512];
+	char text[8192];
 	struct zeroth *e = zeroth_new();
 
 	snprintf(text, sizeof text,
@@ -214,6 +216,12 @@ static struct zeroth *opened(int is_outside, int ranks, const char *stage, const
 	assert_int_equal(zeroth_set_text(e, text), 0);
 	assert_int_equal(zeroth_set_ranks(e, ranks), 0);
 	assert_int_equal(zeroth_set_model(e, model_of(is_outside)), 0);
+	return e;
+}
+
+static struct zeroth *opened(int is_outside, int ranks, const char *stage, const char *more)
+{
+	struct zeroth *e = made(is_outside, ranks, stage, more);
 	if (zeroth_open(e))
 		fail_msg("%s", zeroth_error(e));
 	return e;
@@ -334,6 +342,39 @@ static void values_change(void **state)
 	zeroth_close(e);
 }
 
+/* A device whose memory Zeroth does not reach, though this program does, as a GPU's kernels do. */
+static const char *device_apart(void)
+{
+	static char text[5000];
+	snprintf(text, sizeof text,
+		 "[device]\n%s\nmemory = 32M\nseparate = no\ndeclared = yes\n"
+		 "late_copies = yes\n",
+		 strchr(cards_option(), '.') + 1);
+	return text;
+}
+
+static void memory_apart(void **state)
+{
+	const struct numbers want = as_functions("");
+
+	(void)state;
+	for (int ranks = 1; ranks <= 2; ranks++) {
+		struct zeroth *e =
+			opened(1, ranks, ranks == 1 ? "stage1" : "stage3", device_apart());
+		for (int64_t step = 0; step < STEPS; step++)
+			step_outside(e, ranks, step);
+		const struct numbers n = ended(e);
+		assert_int_equal(n.losses, want.losses);
+		assert_int_equal(n.parameters, want.parameters);
+	}
+
+	struct zeroth *e = made(0, 1, "stage0", device_apart());
+	assert_int_equal(zeroth_open(e), ZR_ENOTSUP);
+	assert_non_null(strstr(zeroth_error(e), "whose layers are functions needs a device whose "
+						"memory the program reads, as cpu"));
+	zeroth_close(e);
+}
+
 static void nothing_is_learned(void **state)
 {
 	struct zeroth *e = opened(1, 2, "stage3", "");
@@ -366,6 +407,13 @@ static void wrong_order(void **state)
 	struct zeroth_call c = { .size = sizeof c };
 
 	(void)state;
+	void *stream = &c;
+	assert_int_equal(zeroth_stream(e, 0, &stream), 0);
+	assert_null(stream); /* a CPU computes at once */
+	REFUSED(e, zeroth_stream(e, 1, &stream), ZR_EINVAL,
+		"zeroth_stream: rank is 1; this process has 1, from 0");
+	assert_int_equal(zeroth_stream(e, 0, NULL), ZR_EINVAL);
+
 	REFUSED(e, zeroth_take(e, 0, &c), ZR_ESTATE, "zeroth_take comes after zeroth_begin");
 	REFUSED(e, zeroth_begin(e, 1, 1), ZR_EINVAL,
 		"zeroth_begin: rank is 1; this process has 1, from 0");
@@ -449,9 +497,10 @@ static void wrong_models(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(same_bits),          cmocka_unit_test(values_change),
-		cmocka_unit_test(nothing_is_learned), cmocka_unit_test(wrong_order),
-		cmocka_unit_test(a_rank_fails),       cmocka_unit_test(wrong_models),
+		cmocka_unit_test(same_bits),    cmocka_unit_test(values_change),
+		cmocka_unit_test(memory_apart), cmocka_unit_test(nothing_is_learned),
+		cmocka_unit_test(wrong_order),  cmocka_unit_test(a_rank_fails),
+		cmocka_unit_test(wrong_models),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
