@@ -18,23 +18,22 @@
 #include "core/base/text.h"
 #include "train/rundir.h"
 
-/* weights: how often they are written. */
+/* go_on, and then: what a program says before and behind the directory. weights: how often they are
+ * written. */
 static const struct format {
-	const char *name, *what, *go_on;
+	const char *name, *what, *go_on, *then;
 	int weights;
 	int (*give)(struct zr_handover *h, const char *dir, const struct zr_handover_how *how,
 		    struct zr_error *err);
 } formats[] = {
 	{ "universal", "DeepSpeed's universal format",
-	  "\"checkpoint\": {\"load_universal\": true} and engine.load_checkpoint(\"%s\")", 2,
+	  "\"checkpoint\": {\"load_universal\": true} and engine.load_checkpoint(", ")", 2,
 	  zr_give_universal },
 	{ "dcp", "torch.distributed.checkpoint",
-	  "dcp.load({\"model\": ..., \"optim\": ...}, checkpoint_id=\"%s\")", 1, zr_give_dcp },
+	  "dcp.load({\"model\": ..., \"optim\": ...}, checkpoint_id=", ")", 1, zr_give_dcp },
 	{ "dcp-safetensors", "torch.distributed.checkpoint, in safetensors",
-	  "dcp.load({\"model\": ..., \"optim\": ...}, "
-	  "storage_reader=HuggingFaceStorageReader(\"%s\"), "
-	  "planner=DefaultLoadPlanner(allow_partial_load=True))",
-	  1, zr_give_parts },
+	  "dcp.load({\"model\": ..., \"optim\": ...}, storage_reader=HuggingFaceStorageReader(",
+	  "), planner=DefaultLoadPlanner(allow_partial_load=True))", 1, zr_give_parts },
 };
 
 static const struct format *format_of(const char *name)
@@ -118,9 +117,8 @@ static void say(const struct zr_handover *h, const struct format *f, const char 
 
 	printf("exported    step %lld of %s to %s, for %s\n", (long long)h->m->step,
 	       h->origin.saved.path, dir, f->what);
-	printf("go on with  ");
-	printf(f->go_on, dir);
-	printf("\n            its next update is number %lld", (long long)h->m->applied + 1);
+	printf("go on with  %s\"%s\"%s\n", f->go_on, dir, f->then);
+	printf("            its next update is number %lld", (long long)h->m->applied + 1);
 	for (int32_t k = 0; k < h->groups; k++)
 		if (!k || h->given[k].next != h->given[k - 1].next)
 			printf("%s %.10g", k ? "," : ", with learning rate", h->given[k].next);
