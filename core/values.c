@@ -57,7 +57,7 @@ int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void
 		return 0;
 
 	const struct zr_spot spot = zr_datum_spot(s->setup, p, d);
-	const uint64_t block = zr_block_bytes(s->setup, p->unit, d);
+	const uint64_t block = zr_block_bytes(s->setup, p, d);
 	return zr_pass(s, spot, memory, (uint64_t)p->n * block, write, err);
 }
 

@@ -11,6 +11,7 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/experts.h \
 	%D%/zeroth/model.h \
 	%D%/zeroth/look.h \
+	%D%/zeroth/matrices.h \
 	%D%/zeroth/monitor.h \
 	%D%/zeroth/offload.h \
 	%D%/zeroth/optimizer.h \

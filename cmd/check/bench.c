@@ -31,11 +31,30 @@ int zr_bench_padding(int64_t element)
 	return 1;
 }
 
-uint64_t zr_bench_block(const struct zr_state *s)
+static int is_by_shape(const struct zr_bench *b, uint32_t i)
 {
+	return !b->state[i].dtype && !b->state[i].bytes_per_block;
+}
+
+uint64_t zr_bench_block_of(const struct zr_bench *b, uint32_t i, int tensor)
+{
+	const struct zr_state *s = &b->state[i];
+
+	if (is_by_shape(b, i))
+		return b->by_shape[i][tensor];
 	if (!s->dtype)
 		return s->bytes_per_block;
 	return zr_bytes_of(s->dtype, ZR_BLOCK);
+}
+
+uint64_t zr_bench_block(const struct zr_bench *b, uint32_t i)
+{
+	uint64_t most = 0;
+
+	for (int t = 0; t < ZR_BENCH_TENSORS; t++)
+		if (zr_bench_block_of(b, i, t) > most)
+			most = zr_bench_block_of(b, i, t);
+	return most;
 }
 
 static void *grab(struct zr_check *c, uint64_t bytes)
@@ -80,6 +99,38 @@ static void read_flags(struct zr_bench *b)
 	}
 }
 
+/* Bytes per block of a state by shape of a tensor. */
+static uint32_t ask_block_bytes(struct zr_bench *b, uint32_t i, int tensor)
+{
+	const struct zr_bench_tensor *t = &zr_bench_tensors[tensor];
+
+	zr_enter(b->c, ZR_MAIN, "block_bytes");
+	const uint32_t bytes = b->v->block_bytes(b->it.inst, i, t->dims, t->ndim);
+	zr_left(b->c, 0);
+	if (bytes > ZR_STATE_BLOCK_MOST || bytes % 64)
+		zr_check_fail(b->c,
+			      "state %s needs %u bytes per block of %s, multiples of 64 up to %u "
+			      "can be",
+			      b->state[i].name, bytes, t->name, ZR_STATE_BLOCK_MOST);
+	return bytes;
+}
+
+static void read_by_shape(struct zr_bench *b)
+{
+	if (b->c->minor < 5 || !zr_bench_may_be_by_shape(b->v))
+		return;
+
+	for (uint32_t i = 0; i < b->n_states; i++)
+		for (int t = 0; t < ZR_BENCH_TENSORS && is_by_shape(b, i); t++)
+			b->by_shape[i][t] = ask_block_bytes(b, i, t);
+}
+
+int zr_bench_may_be_by_shape(const struct zr_optimizer_v1 *v)
+{
+	return v->caps & ZR_OPT_WHOLE && ZR_HAS(v, struct zr_optimizer_v1, block_bytes) &&
+	       v->block_bytes;
+}
+
 /* Only stable for the life of an instance, so it is read again for each. */
 static void read_states(struct zr_bench *b)
 {
@@ -97,6 +148,7 @@ static void read_states(struct zr_bench *b)
 	b->n_states = n;
 	for (uint32_t i = 0; i < n; i++)
 		memcpy(&b->state[i], (const char *)s + (size_t)i * b->v->state_stride, sizeof *s);
+	read_by_shape(b);
 	read_flags(b);
 }
 
@@ -162,7 +214,7 @@ static void prepare(struct zr_bench *b, const struct zr_bench_way *way)
 	b->grad = grab(b->c, (uint64_t)n * 4);
 	b->lowp = grab(b->c, (uint64_t)n * 4);
 	for (uint32_t i = 0; i < b->n_states; i++) {
-		b->data[i] = grab(b->c, (uint64_t)b->blocks * zr_bench_block(&b->state[i]));
+		b->data[i] = grab(b->c, (uint64_t)b->blocks * zr_bench_block(b, i));
 		fill_state(b, i);
 	}
 
@@ -253,6 +305,31 @@ static void cut(struct piece *p, int apart)
 	}
 }
 
+/* States of a piece: those by shape, of the one tensor that it is, lie together. NULL: none. */
+static void *lend_state(struct zr_bench *b, uint32_t i, const struct piece *p)
+{
+	static const char *const names[] = { "state 0", "state 1", "state 2", "state 3" };
+	const uint64_t own = (uint64_t)p->n * zr_bench_block_of(b, i, p->seg[0].param);
+	const char *from = b->data[i] + (uint64_t)p->first * zr_bench_block(b, i);
+	if (!own)
+		return NULL;
+
+	char *to = zr_area_new(b->c, names[i % 4], own, 64);
+	memcpy(to, from, own);
+	return to;
+}
+
+static void return_state(struct zr_bench *b, uint32_t i, const struct piece *p)
+{
+	const uint64_t own = (uint64_t)p->n * zr_bench_block_of(b, i, p->seg[0].param);
+	void *lent = p->state[i].data;
+	if (!lent)
+		return;
+
+	memcpy(b->data[i] + (uint64_t)p->first * zr_bench_block(b, i), lent, own);
+	zr_area_free(b->c, lent);
+}
+
 static void *lend(struct zr_bench *b, const char *name, const char *from, uint64_t block,
 		  const struct piece *p)
 {
@@ -317,7 +394,8 @@ static void hide_buffers(struct zr_check *c, const struct piece *p)
 			      p->partials,    p->work,      p->scalars };
 
 	for (uint32_t i = 0; i < s->n_state; i++)
-		zr_area_hide(c, p->state[i].data);
+		if (p->state[i].data)
+			zr_area_hide(c, p->state[i].data);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])
 			zr_area_hide(c, all[i]);
@@ -329,7 +407,8 @@ static void show_buffers(struct zr_check *c, const struct piece *p)
 	const void *all[] = { s->master.data, s->lowp.data, p->partials };
 
 	for (uint32_t i = 0; i < s->n_state; i++)
-		zr_area_protect(c, p->state[i].data, 0);
+		if (p->state[i].data)
+			zr_area_protect(c, p->state[i].data, 0);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])
 			zr_area_protect(c, all[i], 0);
@@ -358,7 +437,6 @@ static size_t step_size(int minor)
 static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
 {
 	struct zr_check *c = b->c;
-	static const char *const names[] = { "state 0", "state 1", "state 2", "state 3" };
 	const double lr = way->lr ? way->lr : 1e-2, mult = way->scale ? 0.5 / way->scale : 0.5;
 	const struct zr_scalars scalars = { number, (float)mult, (float)lr };
 	const struct zr_ops *ops = way->mem == ZR_MEM_DEVICE ? device_ops() : zr_check_ops(c);
@@ -379,12 +457,11 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.ops = knows ? ops : NULL,
 		.native = ops ? ops->native : NULL,
 		.elementwise = watch_text(ops),
+		.matrices = ops ? ops->matrices : NULL,
 	};
 
 	for (uint32_t i = 0; i < b->n_states; i++)
-		p->state[i] =
-			buffer(lend(b, names[i % 4], b->data[i], zr_bench_block(&b->state[i]), p),
-			       p->n, b->state[i].dtype, way);
+		p->state[i] = buffer(lend_state(b, i, p), p->n, b->state[i].dtype, way);
 	s.master = buffer(lend(b, "the master", (char *)b->master, 4 * ZR_BLOCK, p), p->n, ZR_F32,
 			  way);
 	s.grad = buffer(lend(b, "the gradient", (char *)b->grad, 4 * ZR_BLOCK, p), p->n, ZR_F32,
@@ -429,7 +506,7 @@ static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_wa
 	if (way->mem == ZR_MEM_DEVICE)
 		show_buffers(c, p);
 	for (uint32_t i = 0; i < b->n_states; i++)
-		give_back(b, p->state[i].data, b->data[i], zr_bench_block(&b->state[i]), p);
+		return_state(b, i, p);
 	give_back(b, p->step->master.data, (char *)b->master, 4 * ZR_BLOCK, p);
 	if (way->lowp)
 		give_back(b, p->step->lowp.data, b->lowp, lowp_block(way), p);
@@ -695,13 +772,13 @@ static int64_t master_differs(const struct zr_bench *a, const struct zr_bench *b
 static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b, uint32_t i,
 			     int64_t from, int64_t end)
 {
-	uint64_t block = zr_bench_block(&a->state[i]);
+	uint64_t block = zr_bench_block(a, i);
 
 	if (a->state[i].dtype)
 		return differs(a->data[i], b->data[i], from, end, block / ZR_BLOCK);
 
 	for (int64_t k = from / ZR_BLOCK; k < end / ZR_BLOCK; k++)
-		if (!zr_bench_padding((k + 1) * ZR_BLOCK - 1) &&
+		if ((is_by_shape(a, i) || !zr_bench_padding((k + 1) * ZR_BLOCK - 1)) &&
 		    memcmp(a->data[i] + (uint64_t)k * block, b->data[i] + (uint64_t)k * block,
 			   block))
 			return k * ZR_BLOCK;

@@ -30,6 +30,7 @@ double *zr_bench_lend_scalars(const struct zr_bench *b, const double *values)
 
 void zr_bench_judge(struct zr_bench *b, const struct zr_bench_way *way, int rc)
 {
+	zr_check_device_text(b->c, &b->it, rc);
 	if (way->lenient)
 		zr_may_fail(&b->it, rc);
 	else if (rc == ZR_ENOTSUP && way->lowp == ZR_F16 && zr_may_fail(&b->it, rc))

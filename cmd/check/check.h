@@ -194,6 +194,8 @@ int zr_may_fail(struct zr_try *t, int rc);
  * there is no device. And a model, for adapters. */
 struct zr_ops;
 const struct zr_ops *zr_check_ops(struct zr_check *c);
+/* If it failed with this code, and the plugin that was lent it passes that on: what it said. */
+void zr_check_device_text(struct zr_check *c, struct zr_try *t, int rc);
 const struct zr_ops *zr_check_scalar_ops(struct zr_check *c);
 /* A small model, as if it were tested; 0: there is none. */
 int zr_check_model(struct zr_check *c, const char *id, struct zr_check *side);

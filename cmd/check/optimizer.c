@@ -3,7 +3,6 @@
  * optimizer.c - tests of optimizers.
  */
 #include "cmd/check/optimizer.h"
-#include "core/setup.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,6 +17,16 @@ static struct zr_bench *run_updates(struct zr_check *c, struct zr_bench_way way)
 #define KNOWN_CAPS (ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE)
 #define KNOWN_MEM  (ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE)
 
+static int has_size(const struct zr_check *c, const struct zr_state *s)
+{
+	if (!s->dtype && !s->bytes_per_block)
+		return zr_bench_may_be_by_shape(c->vtbl);
+	if (!s->dtype)
+		return s->bytes_per_block <= ZR_STATE_BLOCK_MOST;
+	return !s->bytes_per_block &&
+	       (s->dtype == ZR_F32 || s->dtype == ZR_BF16 || s->dtype == ZR_F16);
+}
+
 static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t i)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -30,12 +39,11 @@ static void look_at_state(struct zr_check *c, const struct zr_bench *b, uint32_t
 			      "state %u is called \"%s\"; a name has 1 to 128 letters, digits, "
 			      "_ - or ., and is not \"master\"",
 			      i, s->name ? s->name : "");
-	if (s->dtype ? (s->dtype != ZR_F32 && s->dtype != ZR_BF16 && s->dtype != ZR_F16) ||
-			       s->bytes_per_block :
-		       !s->bytes_per_block || s->bytes_per_block > 1u << 20)
+	if (!has_size(c, s))
 		zr_check_fail(c,
 			      "state %s has type %d and %u bytes per block; expected ZR_F32, "
-			      "ZR_BF16 or ZR_F16, or no type and bytes per block",
+			      "ZR_BF16 or ZR_F16, or no type and bytes per block, or neither "
+			      "with ZR_OPT_WHOLE and block_bytes()",
 			      s->name, s->dtype, s->bytes_per_block);
 	if (!isfinite(s->init))
 		zr_check_fail(c, "state %s begins with a value that is not finite", s->name);
@@ -432,12 +440,14 @@ void zr_compute_optimizer(struct zr_check *c, struct zr_results *r)
 		zr_result_add(c, r, function, b->lowp + 2 * at, 2 * n, "the copy in 16 bits of %s",
 			      t->name);
 		for (uint32_t k = 0; k < b->n_states; k++) {
-			const uint64_t block = zr_bench_block(&b->state[k]);
-			const uint64_t bytes = b->state[k].dtype ?
-						       n * (block / ZR_BLOCK) :
-						       (uint64_t)(t->elements / ZR_BLOCK) * block;
-			zr_result_add(c, r, function, b->data[k] + (uint64_t)t->first * block,
-				      bytes, "state %s of %s", b->state[k].name, t->name);
+			const uint64_t block = zr_bench_block_of(b, k, i);
+			const char *data = b->data[k] + (uint64_t)t->first * zr_bench_block(b, k);
+			const int64_t whole = b->state[k].bytes_per_block ? t->elements / ZR_BLOCK :
+									    t->blocks;
+			const uint64_t bytes = b->state[k].dtype ? n * (block / ZR_BLOCK) :
+								   (uint64_t)whole * block;
+			zr_result_add(c, r, function, data, bytes, "state %s of %s",
+				      b->state[k].name, t->name);
 		}
 	}
 

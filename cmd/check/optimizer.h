@@ -10,6 +10,7 @@
 
 #include "cmd/check/check.h"
 #include "core/base/exact.h"
+#include "core/setup.h"
 
 #define ZR_BENCH_STATES  16
 #define ZR_BENCH_TENSORS 4
@@ -66,7 +67,9 @@ struct zr_bench {
 	struct zr_state state[ZR_BENCH_STATES]; /* as declared */
 	uint32_t n_states;
 	uint32_t flags[ZR_BENCH_STATES]; /* ZR_STATE_* */
-	int64_t blocks, elements;        /* of all tensors */
+	/* of states by shape: bytes per block of each tensor */
+	uint32_t by_shape[ZR_BENCH_STATES][ZR_BENCH_TENSORS];
+	int64_t blocks, elements; /* of all tensors */
 	float *master, *grad;
 	int no_fp16; /* it says that it does not write such copies */
 	char *lowp, *data[ZR_BENCH_STATES];
@@ -91,8 +94,12 @@ void zr_bench_judge(struct zr_bench *b, const struct zr_bench_way *way, int rc);
 /* Scalars of the run for this update: those of a step that does not count are made again. A run
  * ends with sums that are not finite. */
 void zr_bench_advance(struct zr_bench *b, const struct zr_bench_way *way, int number);
-/* Bytes of a block of a state. */
-uint64_t zr_bench_block(const struct zr_state *s);
+/* Bytes from block to block of a state: of one by shape the most of any tensor, whose own blocks
+ * lie together where its first one does; bytes of a block of a tensor. */
+uint64_t zr_bench_block(const struct zr_bench *b, uint32_t i);
+/* Whether it says how large states by shape are. */
+int zr_bench_may_be_by_shape(const struct zr_optimizer_v1 *v);
+uint64_t zr_bench_block_of(const struct zr_bench *b, uint32_t i, int tensor);
 /* Fails with the first element that differs; `what` continues "with ... ". */
 void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what);
 /* The same, of the elements of one tensor. */

@@ -84,6 +84,18 @@ const struct zr_ops *zr_check_ops(struct zr_check *c)
 	return ops_of(open_other(c, ZR_OTHER_DEVICE, "device", "cpu", NULL, 0));
 }
 
+void zr_check_device_text(struct zr_check *c, struct zr_try *t, int rc)
+{
+	struct zr_other *o = c->other[ZR_OTHER_DEVICE];
+
+	if (!o || !rc || t->code || o->it.code != rc)
+		return;
+
+	t->code = rc;
+	snprintf(t->text, sizeof t->text, "%s", o->it.text);
+	o->it.code = 0;
+}
+
 const struct zr_ops *zr_check_scalar_ops(struct zr_check *c)
 {
 	static const char *const scalar[] = { "isa=scalar" };

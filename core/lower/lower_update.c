@@ -12,8 +12,7 @@
 
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
 {
-	return zr_of_spot(zr_datum_spot(l->s, p, d),
-			  (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
+	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p, d));
 }
 
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d)

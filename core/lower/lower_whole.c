@@ -44,16 +44,21 @@ static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t
 static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c, uint32_t kind,
 			      int64_t from, int64_t n)
 {
-	uint64_t bytes = zr_whole_kind_bytes(&l->s->roles, c->optimizer, kind);
-	uint64_t at = zr_whole_kind_at(&l->s->roles, c->optimizer, c->n, kind);
+	uint64_t bytes = zr_whole_kind_bytes(l->s, c->tensor, kind);
+	uint64_t at = zr_whole_kind_at(l->s, c->tensor, c->n, kind);
 	return zr_operand_part(c->buffer, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
 }
 
 static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
 {
-	uint32_t kinds = zr_whole_kinds(&l->s->roles, c->optimizer, way == BACK);
-	return zr_operand_part(c->buffer, 0,
-			       zr_whole_kind_at(&l->s->roles, c->optimizer, c->n, kinds));
+	uint32_t kinds = zr_whole_kinds(l->s, c->tensor, way == BACK);
+	return zr_operand_part(c->buffer, 0, zr_whole_kind_at(l->s, c->tensor, c->n, kinds));
+}
+
+/* A state by shape may have nothing for a tensor. */
+static int has(const struct zr_lowering *l, int32_t tensor, uint32_t kind)
+{
+	return zr_whole_kind_bytes(l->s, tensor, kind) > 0;
 }
 
 /* The blocks that both have, from one to the other. */
@@ -61,9 +66,10 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 {
 	int64_t lo = from->first, hi = from->first + from->n;
 	zr_intersect(to->first, to->first + to->n, &lo, &hi);
-	for (uint32_t k = 0; k < zr_whole_kinds(&l->s->roles, to->optimizer, way == BACK); k++)
-		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo),
-			    part(l, to, k, lo - to->first, hi - lo));
+	for (uint32_t k = 0; k < zr_whole_kinds(l->s, to->tensor, way == BACK); k++)
+		if (has(l, to->tensor, k))
+			zr_low_move(l, part(l, from, k, lo - from->first, hi - lo),
+				    part(l, to, k, lo - to->first, hi - lo));
 }
 
 /* Of a chunk's blocks [first, first + n), all of which this rank holds. */
@@ -112,9 +118,10 @@ static void load(struct zr_lowering *l, const struct chunk *c, int64_t first, in
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_pass(l, &p, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
-	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 0); k++)
-		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)),
-			    part(l, c, k, first - c->first, n));
+	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->tensor, 0); k++)
+		if (has(l, c->tensor, k))
+			zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)),
+				    part(l, c, k, first - c->first, n));
 }
 
 /* What this rank holds of a chunk's blocks [first, first + n), to there; with its compute copy. */
@@ -129,9 +136,10 @@ static void store(struct zr_lowering *l, const struct chunk *c, int64_t first, i
 	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_secure(l, number);
 	master(l, ZR_I_STORE, c, &p, number);
-	for (uint32_t k = 1; k < zr_whole_kinds(&l->s->roles, c->optimizer, 1); k++)
-		zr_low_move(l, part(l, c, k, lo - c->first, p.n),
-			    zr_low_datum(l, &p, datum(l, c, k)));
+	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->tensor, 1); k++)
+		if (has(l, c->tensor, k))
+			zr_low_move(l, part(l, c, k, lo - c->first, p.n),
+				    zr_low_datum(l, &p, datum(l, c, k)));
 	zr_low_round(l, &p, zr_low_datum(l, &p, ZR_D_LOWP));
 	zr_low_pass(l, &p, 1);
 }
@@ -203,9 +211,8 @@ static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
 /* Bytes of what a rank holds of a tensor, as a chunk. */
 static uint64_t held_bytes(const struct zr_lowering *l, int32_t tensor, int rank, int way)
 {
-	int32_t k = zr_optimizer_of(&l->s->roles, tensor);
 	int64_t n = zr_rank_holds(l->f, tensor, rank).n;
-	return zr_whole_kind_at(&l->s->roles, k, n, zr_whole_kinds(&l->s->roles, k, way == BACK));
+	return zr_whole_kind_at(l->s, tensor, n, zr_whole_kinds(l->s, tensor, way == BACK));
 }
 
 /* That chunk, which begins at `at` of a buffer. */
@@ -317,14 +324,15 @@ static struct holders alike(const struct zr_lowering *l, const struct round *r, 
 static void each_part(struct zr_lowering *l, const struct round *r, int way)
 {
 	const struct chunk all = matrix(l, r->tensor[l->f->process.rank]);
-	const uint32_t kinds = zr_whole_kinds(&l->s->roles, all.optimizer, way == BACK);
+	const uint32_t kinds = zr_whole_kinds(l->s, all.tensor, way == BACK);
 	uint64_t at = 0;
 	int rank = 0;
 
 	while (rank < l->f->process.world) {
 		const struct holders h = alike(l, r, rank, at);
 		for (uint32_t k = 0; k < kinds && h.first.n; k++)
-			copy_held(l, &h, &all, k, way);
+			if (has(l, all.tensor, k))
+				copy_held(l, &h, &all, k, way);
 
 		rank += (int)h.n;
 		at += (uint64_t)h.n * h.apart;

@@ -111,11 +111,12 @@ struct zr_unit_memory {
 	int64_t part;         /* blocks of one; 0: it comes whole */
 };
 
-/* Consecutive blocks that this rank holds, and that one optimizer updates. */
+/* Consecutive blocks that this rank holds, and that one optimizer updates, with states of as many
+ * bytes per block. */
 struct zr_block_run {
 	int32_t unit, optimizer;
+	int32_t tensor;   /* the first of theirs */
 	int64_t first, n; /* blocks of the unit */
-	int64_t state;    /* the first in that optimizer's states */
 };
 
 #define ZR_PAGE 4096u /* disks want places of whole pages */
@@ -189,8 +190,9 @@ struct zr_plan {
 	/* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	struct zr_block_run *run;
 	int32_t n_runs, *first_run;
-	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
-	uint32_t *state_bytes;   /* [n_states] bytes per block */
+	/* [n_runs][n_states] bytes from the start of ZR_R_STATE to the first block's */
+	uint64_t *state;
+	uint32_t *state_bytes;   /* [n_tensors][n_states] bytes per block; 0: it has none */
 	uint64_t act_grad_bytes; /* gradient of the activations, which layers hand to each other */
 	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the
 	 * data has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
@@ -224,7 +226,7 @@ int zr_sums_choose(const struct zr_setup *s, struct zr_plan *p, struct zr_error 
 void zr_staging_size(const struct zr_setup *s, struct zr_plan *p);
 
 /* update/runs.c: fills the runs, and places the states. */
-int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
+void zr_runs_place(const struct zr_setup *s, struct zr_plan *p);
 
 /* update/partial.c: takes bytes of ZR_R_HOST from `at` on; returns where they end. */
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at);

@@ -194,12 +194,13 @@ static void place_persistent(const struct zr_setup_facts *f, struct zr_plan *p)
 
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
+	const size_t states = (size_t)s->facts.layout.n_tensors * s->roles.n_states;
 	p->unit = calloc((size_t)s->facts.layout.n_units + 1, sizeof *p->unit);
 	p->whole.tensor = calloc((size_t)s->facts.layout.n_tensors + 1, sizeof *p->whole.tensor);
 	p->run = calloc((size_t)s->facts.layout.n_tensors + 1, sizeof *p->run);
 	p->first_run = calloc((size_t)s->facts.layout.n_units + 1, sizeof *p->first_run);
-	p->state = calloc(s->roles.n_states + 1, sizeof *p->state);
-	p->state_bytes = calloc(s->roles.n_states + 1, sizeof *p->state_bytes);
+	p->state = calloc(states + 1, sizeof *p->state);
+	p->state_bytes = calloc(states + 1, sizeof *p->state_bytes);
 	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state ||
 	    !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
@@ -230,9 +231,8 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		return 0;
 	}
 
-	int rc = zr_runs_place(s, p, err);
-	if (!rc)
-		rc = zr_clip_place(s, &p->clip, err);
+	zr_runs_place(s, p);
+	int rc = zr_clip_place(s, &p->clip, err);
 	if (rc)
 		return rc;
 

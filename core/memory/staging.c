@@ -107,7 +107,8 @@ static int size_sets(const struct zr_setup *s, struct zr_staging *g)
 	for (int32_t i = 0; i < f->layout.n_tensors; i++) {
 		int32_t unit = f->layout.tensor[i].unit;
 		struct zr_subgroup subgroup = { .unit = unit,
-						.optimizer = zr_optimizer_of(&s->roles, i) };
+						.optimizer = zr_optimizer_of(&s->roles, i),
+						.tensor = i };
 		if (f->frozen[i])
 			continue;
 

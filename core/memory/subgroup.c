@@ -6,36 +6,47 @@
 
 #include "core/base/numbers.h"
 
-uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
+/* Of the tensor's states the one of a datum: bytes per block. */
+static uint64_t state_block(const struct zr_setup *s, int32_t tensor, int d)
+{
+	const size_t row = (size_t)tensor * s->roles.n_states;
+	return s->plan.state_bytes[row + (size_t)(d - ZR_D_STATE)];
+}
+
+uint64_t zr_block_bytes(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	static const uint64_t master[] = {
 		[ZR_MASTER_FP32] = 4, [ZR_MASTER_SPLIT] = 2, [ZR_MASTER_SPLIT24] = 1
 	};
 	if (d == ZR_D_MASTER)
-		return ZR_BLOCK * master[zr_unit_master(&p->facts, unit)];
+		return ZR_BLOCK * master[zr_unit_master(&s->facts, p->unit)];
 	if (d == ZR_D_GRAD)
 		return ZR_BLOCK * 4;
 	if (d == ZR_D_LOWP)
-		return zr_unit_block(&p->facts, unit);
-	return p->plan.state_bytes[d - ZR_D_STATE];
+		return zr_unit_block(&s->facts, p->unit);
+	return state_block(s, p->tensor, d);
 }
 
-/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where
- * the first of all is. */
+/* Where the first block that this rank holds of a unit has its data of one kind; of a state, the
+ * region that it is in. */
 static struct zr_spot held_spot(const struct zr_plan *p, int32_t unit, int d)
 {
 	if (d < ZR_D_STATE)
 		return p->unit[unit].datum[d];
-	return (struct zr_spot){ .region = ZR_R_STATE, .at = p->state[d - ZR_D_STATE] };
+	return (struct zr_spot){ .region = ZR_R_STATE };
 }
 
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	struct zr_spot spot = held_spot(&s->plan, p->unit, d);
-	uint64_t blocks = (uint64_t)p->at;
-	if (d >= ZR_D_STATE)
-		blocks = (uint64_t)p->state;
-	spot.at += blocks * zr_block_bytes(s, p->unit, d);
+	int64_t blocks = p->at;
+	if (d >= ZR_D_STATE) {
+		const size_t row = (size_t)p->run * s->roles.n_states;
+		spot.at = s->plan.state[row + (size_t)(d - ZR_D_STATE)];
+		blocks = p->first - s->plan.run[p->run].first;
+	}
+
+	spot.at += (uint64_t)blocks * zr_block_bytes(s, p, d);
 	return spot;
 }
 
@@ -58,7 +69,8 @@ int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d
 
 	const struct zr_optimizer *o = &s->roles.optimizer[p->optimizer];
 	uint32_t i = (uint32_t)(d - ZR_D_STATE);
-	return i >= o->first_state && i < o->first_state + o->n_states;
+	return i >= o->first_state && i < o->first_state + o->n_states &&
+	       state_block(s, p->tensor, d) > 0;
 }
 
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
@@ -74,7 +86,7 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int
 	uint64_t at = 0;
 	for (int i = 0; i < d; i++)
 		if (zr_subgroup_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
-			uint64_t block = zr_block_bytes(s, p->unit, i);
+			uint64_t block = zr_block_bytes(s, p, i);
 			uint64_t bytes = block * (uint64_t)s->plan.staging.blocks;
 			if (block % ZR_PAGE)
 				bytes += ZR_PAGE - 1;
@@ -82,7 +94,7 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int
 		}
 
 	/* a datum lies in its first page where it does in the store */
-	if (d < s->plan.staging.n_data && zr_block_bytes(s, p->unit, d) % ZR_PAGE)
+	if (d < s->plan.staging.n_data && zr_block_bytes(s, p, d) % ZR_PAGE)
 		at += zr_datum_spot(s, p, d).at % ZR_PAGE;
 	return at;
 }
@@ -136,9 +148,9 @@ static struct zr_masters part(const struct zr_setup *s, const struct zr_subgroup
 {
 	struct zr_masters k = *m;
 	if (k.master)
-		k.master = k.master + from * zr_block_bytes(s, p->unit, ZR_D_MASTER);
+		k.master = k.master + from * zr_block_bytes(s, p, ZR_D_MASTER);
 	if (k.lowp)
-		k.lowp = k.lowp + from * zr_block_bytes(s, p->unit, ZR_D_LOWP);
+		k.lowp = k.lowp + from * zr_block_bytes(s, p, ZR_D_LOWP);
 	return k;
 }
 
@@ -218,10 +230,12 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 struct zr_subgroup zr_subgroup_in(const struct zr_plan *p, const struct zr_block_run *r,
 				  int64_t first, int64_t n)
 {
+	const int any = r->optimizer == ZR_ANY;
 	return (struct zr_subgroup){ .unit = r->unit,
 				     .optimizer = r->optimizer,
+				     .tensor = r->tensor,
+				     .run = any ? -1 : (int32_t)(r - p->run),
 				     .first = first,
 				     .n = n,
-				     .at = first - p->unit[r->unit].held.first,
-				     .state = r->state + first - r->first };
+				     .at = first - p->unit[r->unit].held.first };
 }

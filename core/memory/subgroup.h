@@ -15,9 +15,10 @@ struct zr_setup_facts;
 struct zr_subgroup {
 	int32_t unit, set;
 	int32_t optimizer; /* of all its blocks; ZR_ANY: whichever, and it comes without states */
+	int32_t tensor;    /* one of theirs: all have states of as many bytes per block */
+	int32_t run;       /* that has them; without states -1 */
 	int64_t first, n;  /* blocks of the unit */
 	int64_t at;        /* first, counted from the first block that this rank holds */
-	int64_t state;     /* first, counted in the optimizer's states */
 };
 #define ZR_ANY (-1)
 
@@ -28,7 +29,7 @@ int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
  * it has any, whether it passes through a set of buffers, because what updates it cannot reach
  * it; where it is in that set, as far into a page as where it is kept, or, of one kind more,
  * where all end. */
-uint64_t zr_block_bytes(const struct zr_setup *s, int32_t unit, int d);
+uint64_t zr_block_bytes(const struct zr_setup *s, const struct zr_subgroup *p, int d);
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup *p, int d);
 int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);

@@ -39,6 +39,7 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 		.scalars = knows ? scalars + group : NULL,
 		.native = ops->native,
 		.elementwise = ops->elementwise,
+		.matrices = ZR_HAS(ops, struct zr_ops, matrices) ? ops->matrices : NULL,
 	};
 
 	zr_run_point(s, s->roles->param_group[group].optimizer, &step);
@@ -61,7 +62,9 @@ static void point_states(struct zr_session *s, const struct zr_opt_data *d, int6
 	const struct zr_optimizer *o = &s->roles->optimizer[d->subgroup->optimizer];
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		uint32_t number = o->first_state + i;
-		char *data = d->state[i] + (uint64_t)from * s->plan->state_bytes[number];
+		const uint64_t block =
+			zr_block_bytes(s->setup, d->subgroup, ZR_D_STATE + (int)number);
+		char *data = d->state[i] + (uint64_t)from * block;
 		s->state_buf[i] =
 			zr_opt_buffer(s, data, n, zr_setup_state(s->roles, number)->dtype);
 	}

@@ -66,9 +66,17 @@ int zr_has_eval_weights(const struct zr_setup *s);
  * 32 */
 #define ZR_STATES_MAX 28
 
-/* states.c: bytes of one per block; whether its states can be kept, and read back from a
- * checkpoint. */
+/* Whether its bytes per block follow from the parameter's shape. */
+static inline int zr_is_by_shape(const struct zr_state *st)
+{
+	return !st->dtype && !st->bytes_per_block;
+}
+
+/* states.c: bytes of a block of one, 0 where it is by shape; of state i of a parameter of that
+ * shape. Whether its states can be kept, and read back from a checkpoint. */
+#define ZR_STATE_BLOCK_MOST (1u << 20)
 uint32_t zr_state_bytes(const struct zr_state *st);
+uint32_t zr_state_bytes_of(const struct zr_optimizer *o, uint32_t i, const struct zr_tensor *t);
 int zr_is_state_name(const char *name);
 
 /* run.c: how many scalars of the run one has. */

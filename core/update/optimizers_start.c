@@ -196,31 +196,60 @@ static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 	return zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
 }
 
-/* Optimizers of whole parameters say which shapes they update. */
-static int check_shapes(const struct zr_setup *s, struct zr_error *err)
+/* why: what is wrong with a tensor's shape. */
+static int refuse_shape(const struct zr_setup *s, int32_t tensor, const char *why,
+			struct zr_error *err)
 {
-	for (int32_t i = 0; i < s->facts.layout.n_tensors; i++) {
-		const struct zr_tensor *t = s->facts.layout.tensor[i].decl;
-		const struct zr_param_group *g = &s->roles.param_group[s->roles.group_of[i]];
-		const struct zr_optimizer *o = &s->roles.optimizer[g->optimizer];
-		if (s->facts.frozen[i] || !zr_is_whole(o) || zr_whole_work(o, t) != ZR_WORK_REFUSED)
-			continue;
+	const struct zr_tensor *t = s->facts.layout.tensor[tensor].decl;
+	const struct zr_param_group *g = &s->roles.param_group[s->roles.group_of[tensor]];
+	char shape[4 * 24] = "";
+	for (int d = 0; d < t->ndim; d++)
+		snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld",
+			 d ? " x " : "", (long long)t->dims[d]);
+	const char *key = "plugin", *other = "an [optimizer.NAME]";
+	if (g->section->match) {
+		key = "match";
+		other = "[optimizer] or a group before this one";
+	}
+	return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,
+			       "%s: tensor %s has a shape that %s, %s: give it to %s with "
+			       "another plugin",
+			       key, t->name, why, shape, other);
+}
 
-		char shape[4 * 24] = "";
-		for (int d = 0; d < t->ndim; d++)
-			snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld",
-				 d ? " x " : "", (long long)t->dims[d]);
-		const char *key = "plugin", *other = "an [optimizer.NAME]";
-		if (g->section->match) {
-			key = "match";
-			other = "[optimizer] or a group before this one";
-		}
-		return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,
-				       "%s: tensor %s has a shape that %s does not update, %s: "
-				       "give it to %s with another plugin",
-				       key, t->name, id_of(o), shape, other);
+/* Optimizers of whole parameters say which shapes they update, and what they keep of them. */
+static int check_shape(const struct zr_setup *s, int32_t tensor, struct zr_error *err)
+{
+	const struct zr_tensor *t = s->facts.layout.tensor[tensor].decl;
+	const struct zr_optimizer *o = &s->roles.optimizer[zr_optimizer_of(&s->roles, tensor)];
+	char why[256];
+	if (s->facts.frozen[tensor] || !zr_is_whole(o))
+		return 0;
+
+	if (zr_whole_work(o, t) == ZR_WORK_REFUSED) {
+		snprintf(why, sizeof why, "%s does not update", id_of(o));
+		return refuse_shape(s, tensor, why, err);
+	}
+	for (uint32_t i = 0; i < o->n_states; i++) {
+		const uint32_t bytes = zr_state_bytes_of(o, i, t);
+		const struct zr_state *st = zr_optimizer_state(o, i);
+		if (!zr_is_by_shape(st) || (bytes <= ZR_STATE_BLOCK_MOST && bytes % 64 == 0))
+			continue;
+		snprintf(why, sizeof why,
+			 "state %s of %s needs %u bytes per block for, where multiples of 64 up to "
+			 "%u can be",
+			 st->name, id_of(o), bytes, ZR_STATE_BLOCK_MOST);
+		return refuse_shape(s, tensor, why, err);
 	}
 	return 0;
+}
+
+static int check_shapes(const struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < s->facts.layout.n_tensors; i++)
+		rc = check_shape(s, i, err);
+	return rc;
 }
 
 int zr_has_eval_weights(const struct zr_setup *s)

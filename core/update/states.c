@@ -10,8 +10,7 @@
 
 #include "core/base/dtype.h"
 
-#define LONGEST_NAME 128       /* checkpoints read names of that length back */
-#define MOST_BYTES   (1 << 20) /* per block */
+#define LONGEST_NAME 128 /* checkpoints read names of that length back */
 
 int zr_is_state_name(const char *name)
 {
@@ -20,6 +19,16 @@ int zr_is_state_name(const char *name)
 	if (name)
 		n = strspn(name, letters);
 	return n && n <= LONGEST_NAME && !name[n];
+}
+
+/* NULL: it has none. */
+static uint32_t (*block_bytes_of(const struct zr_optimizer *o))(struct zr_inst *, uint32_t,
+								const int64_t *, int32_t)
+{
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
+	if (ZR_HAS(v, struct zr_optimizer_v1, block_bytes))
+		return v->block_bytes;
+	return NULL;
 }
 
 static int check_flags(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
@@ -44,6 +53,25 @@ static int check_flags(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	return 0;
 }
 
+/* Its type, its bytes per block, or that block_bytes() says them. */
+static int check_size(const struct zr_optimizer *o, const struct zr_state *st, struct zr_error *err)
+{
+	const int whole = zr_is_whole(o) && block_bytes_of(o);
+	if (zr_is_by_shape(st) && whole)
+		return 0;
+	if (st->bytes_per_block > ZR_STATE_BLOCK_MOST)
+		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
+			      st->name, st->bytes_per_block, ZR_STATE_BLOCK_MOST);
+	if (!st->dtype != !st->bytes_per_block &&
+	    (!st->dtype || zr_dtype_find(st->dtype, NULL)->trains))
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "\"%s\" has type %d and %u bytes per block; expected ZR_F32, ZR_BF16 or "
+		      "ZR_F16, or no type and bytes per block, or neither with ZR_OPT_WHOLE and "
+		      "block_bytes()",
+		      st->name, st->dtype, st->bytes_per_block);
+}
+
 static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
 {
 	const struct zr_state *st = zr_optimizer_state(o, i);
@@ -61,15 +89,10 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
 				      st->name, k + 1);
-	if ((st->bytes_per_block && st->dtype) ||
-	    (!st->bytes_per_block && !zr_dtype_find(st->dtype, NULL)->trains))
-		return zr_err(err, ZR_EINVAL,
-			      "\"%s\" has type %d and %u bytes per block; expected "
-			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block",
-			      st->name, st->dtype, st->bytes_per_block);
-	if (st->bytes_per_block > MOST_BYTES)
-		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
-			      st->name, st->bytes_per_block, MOST_BYTES);
+
+	int rc = check_size(o, st, err);
+	if (rc)
+		return rc;
 	if (isfinite(st->init) && (st->init == 0 || st->dtype == ZR_F32))
 		return check_flags(o, i, err);
 	return zr_err(err, ZR_EINVAL,
@@ -105,7 +128,15 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 
 uint32_t zr_state_bytes(const struct zr_state *st)
 {
-	if (st->bytes_per_block)
+	if (!st->dtype)
 		return st->bytes_per_block;
 	return ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
+}
+
+uint32_t zr_state_bytes_of(const struct zr_optimizer *o, uint32_t i, const struct zr_tensor *t)
+{
+	const struct zr_state *st = zr_optimizer_state(o, i);
+	if (!zr_is_by_shape(st))
+		return zr_state_bytes(st);
+	return block_bytes_of(o)(o->it.inst, i, t->dims, t->ndim);
 }

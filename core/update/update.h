@@ -8,7 +8,7 @@
 
 #include "core/memory/subgroup.h"
 
-struct zr_setup_roles;
+struct zr_setup;
 
 /* What an instruction of a sub-group works on, where its operations reach it. */
 struct zr_opt_data {
@@ -57,10 +57,9 @@ int zr_run_by_sums(struct zr_session *s, const struct zr_exact *sums, struct zr_
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How
  * many kinds of data there are, and go back to who holds them; bytes of a block of one kind;
  * where a kind begins in `blocks` blocks, or, of one more, where all end. */
-uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t optimizer, int back);
-uint64_t zr_whole_kind_bytes(const struct zr_setup_roles *r, int32_t optimizer, uint32_t kind);
-uint64_t zr_whole_kind_at(const struct zr_setup_roles *r, int32_t optimizer, int64_t blocks,
-			  uint32_t kind);
+uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t tensor, int back);
+uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t tensor, uint32_t kind);
+uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t tensor, int64_t blocks, uint32_t kind);
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
 		  char *work, struct zr_error *err);
 

@@ -6,24 +6,31 @@
 #include "core/base/numbers.h"
 #include "core/update/update.h"
 
-uint32_t zr_whole_kinds(const struct zr_setup_roles *r, int32_t k, int back)
+static const struct zr_optimizer *optimizer_of(const struct zr_setup *s, int32_t tensor)
 {
-	return r->optimizer[k].n_states + (back ? 1 : 2);
+	return &s->roles.optimizer[zr_optimizer_of(&s->roles, tensor)];
 }
 
-uint64_t zr_whole_kind_bytes(const struct zr_setup_roles *r, int32_t k, uint32_t kind)
+uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t tensor, int back)
 {
-	const struct zr_optimizer *o = &r->optimizer[k];
+	return optimizer_of(s, tensor)->n_states + (back ? 1 : 2);
+}
+
+uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t tensor, uint32_t kind)
+{
+	const struct zr_optimizer *o = optimizer_of(s, tensor);
 	if (kind == 0 || kind > o->n_states)
 		return ZR_BLOCK * 4;
-	return zr_state_bytes(zr_setup_state(r, o->first_state + kind - 1));
+
+	const struct zr_subgroup all = { .tensor = tensor };
+	return zr_block_bytes(s, &all, ZR_D_STATE + (int)(o->first_state + kind - 1));
 }
 
-uint64_t zr_whole_kind_at(const struct zr_setup_roles *r, int32_t k, int64_t blocks, uint32_t kind)
+uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t tensor, int64_t blocks, uint32_t kind)
 {
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < kind; i++)
-		zr_room(&at, (uint64_t)blocks * zr_whole_kind_bytes(r, k, i));
+		zr_room(&at, (uint64_t)blocks * zr_whole_kind_bytes(s, tensor, i));
 	return at;
 }
 
@@ -37,9 +44,9 @@ void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 		if (!zr_is_whole(&s->roles.optimizer[k]) || s->facts.frozen[i])
 			continue;
 		const struct zr_place *t = &s->facts.layout.tensor[i];
-		uint32_t kinds = zr_whole_kinds(&s->roles, k, 0);
-		p->work = zr_max(p->work, zr_whole_kind_at(&s->roles, k, t->blocks, kinds));
-		p->message = zr_max(p->message, zr_whole_kind_at(&s->roles, k, chunk, kinds));
+		uint32_t kinds = zr_whole_kinds(s, i, 0);
+		p->work = zr_max(p->work, zr_whole_kind_at(s, i, t->blocks, kinds));
+		p->message = zr_max(p->message, zr_whole_kind_at(s, i, chunk, kinds));
 		p->work_bytes =
 			zr_max(p->work_bytes, zr_whole_work(&s->roles.optimizer[k], t->decl));
 		p->tensor[p->n++] = i;
@@ -57,13 +64,15 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 			      .ndim = t->decl->ndim,
 			      .dims = t->decl->dims,
 			      .name = t->decl->name };
-	uint64_t grad = zr_whole_kind_at(s->roles, k, t->blocks, o->n_states + 1);
+	uint64_t grad = zr_whole_kind_at(s->setup, tensor, t->blocks, o->n_states + 1);
 
 	step->master = zr_opt_buffer(s, matrix, t->blocks, ZR_F32);
 	step->grad = zr_opt_buffer(s, matrix + grad, t->blocks, ZR_F32);
 	for (uint32_t i = 0; i < o->n_states; i++) {
-		char *data = matrix + zr_whole_kind_at(s->roles, k, t->blocks, i + 1);
+		char *data = matrix + zr_whole_kind_at(s->setup, tensor, t->blocks, i + 1);
 		int32_t type = zr_setup_state(s->roles, o->first_state + i)->dtype;
+		if (!zr_whole_kind_bytes(s->setup, tensor, i + 1))
+			data = NULL;
 		s->state_buf[i] = zr_opt_buffer(s, data, t->blocks, type);
 	}
 	step->seg = &seg;

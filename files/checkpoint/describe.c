@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/config/options.h"
+#include "core/memory/subgroup.h"
 #include "core/pretrained/pretrained.h"
 #include "files/checkpoint/checkpoint.h"
 
@@ -287,10 +288,9 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		const struct zr_state *st = (const struct zr_state *)((const char *)o->states +
 								      (size_t)i * v->state_stride);
-		out->state[i] =
-			(struct zr_ckpt_state){ .name = st->name,
-						.dtype = st->bytes_per_block ? ZR_U8 : st->dtype,
-						.block_bytes = st->bytes_per_block };
+		out->state[i] = (struct zr_ckpt_state){ .name = st->name,
+							.dtype = st->dtype ? st->dtype : ZR_U8,
+							.block_bytes = st->bytes_per_block };
 	}
 
 	return 0;
@@ -320,6 +320,17 @@ static int frozen_of(const struct zr_setup *p, const struct zr_manifest *m, int3
 	return ZR_FROZEN_SAVED;
 }
 
+static void describe_by_shape(const struct zr_setup *p, struct zr_manifest *m, int32_t tensor)
+{
+	const struct zr_optimizer *o = &p->roles.optimizer[m->optimizer_of[tensor]];
+	const struct zr_subgroup all = { .tensor = tensor };
+
+	for (uint32_t i = 0; i < o->n_states; i++)
+		if (zr_is_by_shape(zr_optimizer_state(o, i)))
+			*zr_ckpt_by_shape(m, tensor, (int32_t)i) = (uint32_t)zr_block_bytes(
+				p, &all, ZR_D_STATE + (int)(o->first_state + i));
+}
+
 static int describe_optimizers(const struct zr_session *s, struct zr_manifest *m,
 			       struct zr_error *err)
 {
@@ -331,7 +342,8 @@ static int describe_optimizers(const struct zr_session *s, struct zr_manifest *m
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
 	m->frozen = calloc(tensors, sizeof *m->frozen);
 	m->ranks = calloc(tensors, sizeof *m->ranks);
-	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks)
+	m->by_shape = calloc(tensors * ZR_CKPT_STATES, sizeof *m->by_shape);
+	if (!m->optimizer || !m->optimizer_of || !m->frozen || !m->ranks || !m->by_shape)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 
 	m->n_optimizers = p->roles.n_optimizers;
@@ -346,6 +358,7 @@ static int describe_optimizers(const struct zr_session *s, struct zr_manifest *m
 		m->optimizer_of[i] = zr_optimizer_of(&p->roles, i);
 		m->ranks[i] = ranks_of(p, i);
 		m->frozen[i] = frozen_of(p, m, i);
+		describe_by_shape(p, m, i);
 	}
 
 	return rc;

@@ -35,8 +35,17 @@ int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor)
 	return 0;
 }
 
-uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements)
+uint32_t *zr_ckpt_by_shape(const struct zr_manifest *m, int32_t tensor, int32_t state)
 {
+	return &m->by_shape[(size_t)tensor * ZR_CKPT_STATES + (size_t)state];
+}
+
+uint64_t zr_ckpt_state_bytes(const struct zr_manifest *m, int32_t tensor, int32_t state,
+			     int64_t blocks, int64_t elements)
+{
+	const struct zr_ckpt_state *st = &m->optimizer[m->optimizer_of[tensor]].state[state];
+	if (zr_ckpt_is_by_shape(st))
+		return (uint64_t)blocks * *zr_ckpt_by_shape(m, tensor, state);
 	if (st->dtype == ZR_U8)
 		return (uint64_t)blocks * st->block_bytes;
 
@@ -62,7 +71,9 @@ static void add_entry(const struct zr_manifest *m, struct list *l, struct zr_ckp
 	if (e.tensor < 0 || e.state < 0)
 		e.bytes = (uint64_t)e.elements * 4;
 	else
-		e.bytes = zr_ckpt_state_bytes(state_of(m, &e), e.blocks, e.elements);
+		e.bytes = zr_ckpt_state_bytes(m, e.tensor, e.state, e.blocks, e.elements);
+	if (!e.bytes && e.state >= 0) /* it has none, by its shape */
+		return;
 	l->end += e.bytes;
 	if (l->at)
 		l->at[l->n] = e;

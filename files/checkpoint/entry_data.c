@@ -64,11 +64,12 @@ int zr_entries_visible(const struct zr_session *s)
 
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks)
 {
-	uint64_t bytes = (uint64_t)blocks *
-			 (e->state < 0 ?
-				  ZR_BLOCK * 4 :
-				  zr_block_bytes(s->setup, -1, datum_of(s, e))); /* of a state */
+	const struct zr_subgroup all = { .tensor = e->tensor };
+	uint64_t block = ZR_BLOCK * 4;
 
+	if (e->state >= 0)
+		block = zr_block_bytes(s->setup, &all, datum_of(s, e));
+	uint64_t bytes = (uint64_t)blocks * block;
 	if (bytes < e->bytes)
 		return bytes;
 
@@ -91,7 +92,7 @@ static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d,
 		       struct zr_error *err)
 {
 	return zr_spot_get(s, zr_datum_spot(s->setup, p, d),
-			   (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d), buf, err);
+			   (uint64_t)p->n * zr_block_bytes(s->setup, p, d), buf, err);
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread

@@ -109,7 +109,8 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 	struct zr_buf old[ZR_STATES_MAX] = { 0 }, now[ZR_STATES_MAX] = { 0 };
 	int rc = 0;
 
-	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
+	const struct zr_tensor *t = l->here.layout.tensor[e->tensor].decl;
+	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes_of(o, (uint32_t)e->state, t) + 1);
 	if (!to)
 		return zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
 
@@ -118,9 +119,11 @@ static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t 
 		n = end - at;
 		if (n > ZR_CHUNK)
 			n = ZR_CHUNK;
-		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK),
-						 (uint64_t)(n * ZR_BLOCK),
-						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
+		old[e->state] =
+			(struct zr_buf){ data + zr_ckpt_state_bytes(&l->saved, e->tensor, e->state,
+								    at, at * ZR_BLOCK),
+					 (uint64_t)(n * ZR_BLOCK),
+					 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
 		now[e->state] =
 			(struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
 		rc = v->upgrade(o->it.inst, was->state_version, old, o->n_states, now);

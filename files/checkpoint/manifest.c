@@ -22,7 +22,7 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 		const struct zr_ckpt_state *st = &o->state[i];
 		const char *dtype = zr_dtype_find(st->dtype, NULL)->name;
 		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", dtype);
-		if (st->dtype == ZR_U8)
+		if (st->block_bytes)
 			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
 		zr_json_add(&list, j);
 	}
@@ -67,6 +67,28 @@ static const char *const frozen_text[] = {
 	[ZR_FROZEN_SAVED] = "saved", [ZR_FROZEN_LEFT_OUT] = "left out"
 };
 
+/* A number for each state by shape. */
+static json_t *by_shape(const struct zr_manifest *m, int32_t tensor)
+{
+	const struct zr_ckpt_optimizer *o = &m->optimizer[m->optimizer_of[tensor]];
+	json_t *list = json_array();
+
+	for (int32_t i = 0; i < o->n_states; i++)
+		if (zr_ckpt_is_by_shape(&o->state[i]))
+			zr_json_add(&list, json_integer(*zr_ckpt_by_shape(m, tensor, i)));
+
+	return list;
+}
+
+static int has_by_shape(const struct zr_ckpt_optimizer *o)
+{
+	for (int32_t i = 0; i < o->n_states; i++)
+		if (zr_ckpt_is_by_shape(&o->state[i]))
+			return 1;
+
+	return 0;
+}
+
 static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
 {
 	json_t *list = json_array();
@@ -83,6 +105,8 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 			zr_json_put(&j, "ranks", json_integer(m->ranks[i]));
 		if (m->layout.tensor[i].persistent)
 			zr_json_put(&j, "persistent", json_integer(m->layout.tensor[i].persistent));
+		if (has_by_shape(&m->optimizer[m->optimizer_of[i]]))
+			zr_json_put(&j, "bytes_per_block", by_shape(m, i));
 		if (zr_manifest_frozen(m, i))
 			zr_json_put(&j, "frozen",
 				    json_string(frozen_text[zr_manifest_frozen(m, i)]));
@@ -140,7 +164,8 @@ static int version_of(const struct zr_manifest *m)
 	int version = 1;
 
 	for (int32_t k = 0; k < m->n_optimizers; k++)
-		if (m->optimizer[k].n_run || m->optimizer[k].evaluates)
+		if (m->optimizer[k].n_run || m->optimizer[k].evaluates ||
+		    has_by_shape(&m->optimizer[k]))
 			return 5;
 	if (m->layout.persistent)
 		return 4;
@@ -338,6 +363,28 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here,
 	return same_scalars(here, saved, err);
 }
 
+/* Their bytes follow from options, too: which sides of a matrix an optimizer knows. */
+static int same_by_shape(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i,
+			 struct zr_error *err)
+{
+	const struct zr_ckpt_optimizer *o = &here->optimizer[here->optimizer_of[i]];
+
+	for (int32_t k = 0; k < o->n_states; k++) {
+		if (!zr_ckpt_is_by_shape(&o->state[k]) || zr_manifest_frozen(here, i))
+			continue;
+
+		uint32_t now = *zr_ckpt_by_shape(here, i, k), was = *zr_ckpt_by_shape(saved, i, k);
+		if (now != was)
+			return zr_err(err, ZR_EINVAL,
+				      "state %s of tensor %s had %u bytes per block, has %u: give "
+				      "optimizer %s the options that it had",
+				      o->state[k].name, here->layout.tensor[i].decl->name, was, now,
+				      o->id);
+	}
+
+	return 0;
+}
+
 /* What is left out here is where the model began, and must be what it was then. */
 static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i,
 		       int cut, struct zr_error *err)
@@ -406,6 +453,8 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]],
 				    &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);
+	for (int32_t i = 0; !rc && i < n; i++)
+		rc = same_by_shape(here, saved, i, err);
 
 	return rc;
 }

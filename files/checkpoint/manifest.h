@@ -29,7 +29,7 @@
 
 /* of the format; older ones are read. Version 2 is written with frozen tensors, 3 with units whose
  * state was split over some of the ranks, 4 with tensors that have persistent numbers, 5 with
- * optimizers that have scalars of the run, or weights for evaluation; else 1. */
+ * optimizers that have scalars of the run, weights for evaluation or states by shape; else 1. */
 #define ZR_CKPT_VERSION      5
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 /* in meta: config.json of [model] path, as text */
@@ -48,9 +48,10 @@
 
 struct zr_ckpt_state {
 	const char *name;
-	int32_t dtype; /* of an element; ZR_U8: a block is so many bytes: */
-	uint32_t block_bytes;
+	int32_t dtype;        /* of an element; ZR_U8: a block is so many bytes: */
+	uint32_t block_bytes; /* 0: as many as the tensor says, by its shape */
 };
+#define ZR_CKPT_STATES 64
 
 struct zr_ckpt_optimizer {
 	const char *id;
@@ -98,6 +99,8 @@ struct zr_manifest {
 	struct zr_layout layout;
 	struct zr_ckpt_optimizer *optimizer;
 	int32_t *optimizer_of; /* [n_tensors] */
+	/* [n_tensors][ZR_CKPT_STATES] bytes per block of states by shape; NULL: there are none */
+	uint32_t *by_shape;
 	/* [n_tensors] over so many ranks its unit's state was split; 0: over all, or it was not */
 	int32_t *ranks;
 	uint8_t *frozen; /* [n_tensors] ZR_FROZEN_*; NULL: none is */
@@ -157,7 +160,14 @@ struct zr_ckpt_entry {
 	uint64_t at, bytes; /* in the data of the file */
 };
 
-uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements);
+/* Of a state by shape of a tensor; of so much of any state of it. */
+uint32_t *zr_ckpt_by_shape(const struct zr_manifest *m, int32_t tensor, int32_t state);
+uint64_t zr_ckpt_state_bytes(const struct zr_manifest *m, int32_t tensor, int32_t state,
+			     int64_t blocks, int64_t elements);
+static inline int zr_ckpt_is_by_shape(const struct zr_ckpt_state *st)
+{
+	return st->dtype == ZR_U8 && !st->block_bytes;
+}
 /* All entries of a rank's file, in order: unit by unit, tensor by tensor. Returned owned; NULL: out
  * of memory. */
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n);

@@ -13,6 +13,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/setup.h"
 #include "files/checkpoint/manifest.h"
 
 #define HASH_LINE  "{\"xxh3\": \"0123456789abcdef\",\n"
@@ -191,8 +192,8 @@ static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_st
 		rc = bad(r, "dtype");
 	if (!rc && strlen(st->name) > ZR_ENTRY_NAME / 4)
 		rc = bad(r, "name");
-	if (!rc && st->dtype == ZR_U8)
-		rc = number(r, j, "bytes_per_block", 1 << 20, &bytes);
+	if (!rc && st->dtype == ZR_U8 && json_object_get(j, "bytes_per_block"))
+		rc = number(r, j, "bytes_per_block", ZR_STATE_BLOCK_MOST, &bytes);
 	st->block_bytes = (uint32_t)bytes;
 	return rc;
 }
@@ -249,7 +250,7 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 		rc = number(r, j, "state_version", UINT32_MAX, &version);
 	if (rc)
 		return rc;
-	if (!json_is_array(list) || json_array_size(list) > 64)
+	if (!json_is_array(list) || json_array_size(list) > ZR_CKPT_STATES)
 		return bad(r, "states");
 
 	o->state_version = (uint32_t)version;
@@ -348,6 +349,26 @@ static int read_persistent(const struct reader *r, const json_t *j, struct zr_te
 	return rc;
 }
 
+/* Of version 5: a number for each state that has none of its own. */
+static int read_by_shape(const struct reader *r, const json_t *list, int32_t i)
+{
+	const struct zr_ckpt_optimizer *o = &r->m->optimizer[r->m->optimizer_of[i]];
+	size_t n = 0;
+
+	for (int32_t k = 0; k < o->n_states; k++) {
+		if (!zr_ckpt_is_by_shape(&o->state[k]))
+			continue;
+
+		const json_t *bytes = json_array_get(list, n++);
+		if (!json_is_integer(bytes) || json_integer_value(bytes) < 0 ||
+		    json_integer_value(bytes) > ZR_STATE_BLOCK_MOST)
+			return bad(r, "bytes_per_block");
+		*zr_ckpt_by_shape(r->m, i, k) = (uint32_t)json_integer_value(bytes);
+	}
+
+	return json_array_size(list) == n ? 0 : bad(r, "bytes_per_block");
+}
+
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
 {
 	struct zr_tensor *t = &r->m->tensors[i];
@@ -370,6 +391,8 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 		rc = read_frozen(r, j, i);
 	if (!rc)
 		rc = read_persistent(r, j, t);
+	if (!rc)
+		rc = read_by_shape(r, json_object_get(j, "bytes_per_block"), i);
 	if (rc)
 		return rc;
 
@@ -392,7 +415,9 @@ static int allocate_units(struct zr_manifest *m, size_t units, size_t tensors)
 	m->frozen = calloc(tensors, sizeof *m->frozen);
 	m->source = calloc(tensors, sizeof *m->source);
 	m->ranks = calloc(tensors, sizeof *m->ranks);
-	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source || !m->ranks)
+	m->by_shape = calloc(tensors * ZR_CKPT_STATES, sizeof *m->by_shape);
+	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source || !m->ranks ||
+	    !m->by_shape)
 		return ZR_ENOMEM;
 
 	return 0;
@@ -518,7 +543,7 @@ static int read_texts(const struct reader *r)
 }
 
 /* The fields of version 1, of 2: what is frozen, of 3: the ranks of a tensor, of 4: how many
- * persistent numbers it has, and of 5: scalars of the run. */
+ * persistent numbers it has, and of 5: scalars of the run, states by shape. */
 static int read_fields(const struct reader *r)
 {
 	static int (*const parts[])(
@@ -608,15 +633,11 @@ void zr_manifest_free(struct zr_manifest *m)
 		json_decref(described[i]);
 	if (m->root)
 		zr_layout_free(&m->layout);
-	void *const own[] = { m->optimizer,
-			      m->optimizer_of,
-			      m->ranks,
-			      m->frozen,
-			      m->root ? m->source : NULL,
-			      m->file,
-			      m->units,
-			      m->tensors,
-			      m->root ? NULL : (char *)m->config };
+	void *const own[] = { m->optimizer, m->optimizer_of,
+			      m->ranks,     m->by_shape,
+			      m->frozen,    m->root ? m->source : NULL,
+			      m->file,      m->units,
+			      m->tensors,   m->root ? NULL : (char *)m->config };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);
 	json_decref(m->root);

@@ -36,6 +36,7 @@ struct zr_stream;   /* in-order queue of operations; NULL is the compute stream 
 struct zr_opt_step; /* zeroth/optimizer.h */
 struct zr_native;
 struct zr_elementwise; /* zeroth/elementwise.h */
+struct zr_matrices;    /* zeroth/matrices.h */
 
 /* Functions of one element. In an operation that has an `activation`, 0 is the one named there. */
 #define ZR_ACT_SILU      1 /* x / (1 + exp(-x)) */
@@ -462,10 +463,11 @@ struct zr_ops {
 	/* (optional) [train] slices needs it */
 	int (*cast_heads)(const struct zr_ops *, struct zr_stream *,
 			  const struct zr_op_cast_heads *);
-	/* (optional, both) what core lends optimizers as members of struct zr_opt_step. `native` is
+	/* (optional, all) what core lends optimizers as members of struct zr_opt_step. `native` is
 	 * for kernels of models and adapters, too: they go into its stream. */
 	const struct zr_native *native;
 	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);
+	const struct zr_matrices *matrices; /* static */
 };
 
 /* GROWABLE; filled by info(). */

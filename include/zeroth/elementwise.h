@@ -357,7 +357,8 @@ struct zr_elementwise_about {
 							    zr_ew_flags_,                          \
 							    run_names,                             \
 							    n_run,                                 \
-							    0 };                                   \
+							    0,                                     \
+							    NULL };                                \
 	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ },       \
 							 { NULL, NULL } };                         \
 	ZR_EW_DESC_(S, __VA_ARGS__)                                                                \

@@ -28,6 +28,7 @@ struct zr_ops;         /* zeroth/device.h, draft: operations of the device that 
 struct zr_stream;      /* zeroth/device.h, draft */
 struct zr_scalars;     /* zeroth/parameters.h, draft: scalars in the memory kind of the buffers */
 struct zr_elementwise; /* zeroth/elementwise.h */
+struct zr_matrices;    /* zeroth/matrices.h */
 
 /* Memory that is lent for one call. FROZEN. */
 struct zr_buf {
@@ -48,7 +49,8 @@ struct zr_state {
 	/* "exp_avg": part of the checkpoint format; static; matches [A-Za-z0-9_.-]{1,128}; unique
 	 * and not "master" */
 	const char *name;
-	/* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
+	/* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given, or
+	 * block_bytes() says it (since minor 5) */
 	int32_t dtype;
 	/* instead of dtype: the plugin's own form, of so many bytes (at most 1 MiB) for the
 	 * ZR_BLOCK elements of a block, the padding of a tensor's last block included. In a
@@ -144,6 +146,8 @@ struct zr_opt_step {
 	/* [n_run] Scalars of the run in host memory, NULL without: as advance() left them for this
 	 * update, and as they were before. In partial() both are those before. */
 	const double *run, *run_before;
+	/* products and bases, for step_whole(): see zeroth/matrices.h. NULL: the device has none */
+	const struct zr_matrices *matrices;
 };
 
 /* What advance() knows of an update. GROWABLE. Every pointer is borrowed for the call. */
@@ -222,6 +226,13 @@ struct zr_optimizer_v1 {
 	/* [n_run] names of these scalars, as names of states: part of the checkpoint format */
 	const char *const *run_names;
 	uint32_t n_run, rsv2; /* 1 to ZR_OPT_RUN with advance(), 0 without */
+	/* (optional) [main] With ZR_OPT_WHOLE: bytes per block of state i, which has neither a
+	 * type nor bytes_per_block, of a parameter of this shape: a multiple of 64, at most 1 MiB.
+	 * 0: it has none, and its zr_buf no data. The bytes of all its blocks, as many as
+	 * (elements + ZR_BLOCK - 1) / ZR_BLOCK, lie one after the other in step_whole(), 64-byte
+	 * aligned: so a state may be as large as the sides of a matrix make it. They follow from
+	 * the shape and from options without ZR_O_GROUP, and are part of the checkpoint format. */
+	uint32_t (*block_bytes)(struct zr_inst *, uint32_t i, const int64_t *dims, int32_t ndim);
 };
 #define ZR_OPT_RUN      64
 #define ZR_WORK_REFUSED UINT64_MAX

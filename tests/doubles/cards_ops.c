@@ -92,6 +92,7 @@ struct rows {
 #include <ops.def>
 	const struct zr_native *native;
 	void (*elementwise)(void);
+	const struct zr_matrices *matrices;
 };
 
 #define IN_PLACE(name)                                                                             \

@@ -16,6 +16,7 @@ EXTRA_DIST += %D%/tokenizers/text %D%/tokenizers/utf8 $(foreach f,gpt2 llama3 qw
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)
 EXTRA_DIST += %D%/make_chat.py %D%/make_jinja.py %D%/make_trl_masks.py %D%/chat
 EXTRA_DIST += %D%/make_adaptive.py %D%/adaptive.txt
+EXTRA_DIST += %D%/make_soap.py %D%/soap.txt
 EXTRA_DIST += %D%/make_codes.py %D%/codes.txt
 EXTRA_DIST += %D%/make_added.py %D%/added
 EXTRA_DIST += %D%/make_padding.py %D%/padding

@@ -21,14 +21,14 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = "plugin optimizer elementwise scheduler monitor zero precision data adapter".split()
+HEADERS = "plugin optimizer elementwise matrices scheduler monitor zero precision data adapter".split()
 LIBRARY = ["zeroth"]
 STRUCT = re.compile(r"struct ((?:zr|zeroth)_\w+) \{(.*?)\n\};", re.S)
 CONSTANT = re.compile(r"^#define ((?:ZR|ZEROTH)_[A-Z0-9_]+)[ \t]+(\S.*)$", re.M)
 
 
 # of the plugin's own code: no host sees it
-PRIVATE = {"zr_elementwise_inst", "zr_elementwise_about"}
+PRIVATE = {"zr_elementwise_inst", "zr_elementwise_about", "zr_sides", "zr_whole_inst"}
 
 
 def without_comments(text):

@@ -41,7 +41,7 @@ refused master "state 2 of 2: \"master\" is the name of the parameters themselve
 for name in unnamed empty slash at unprintable long; do
 	refused $name "state 2 of 2: its name must have 1 to 128 letters, digits, _ - or .$mend"
 done
-type='expected ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block'
+type='expected ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block, or neither with ZR_OPT_WHOLE and block_bytes()'
 refused untyped "state 2 of 2: \"second\" has type 0 and 0 bytes per block; $type$mend"
 refused 'unknown type' "state 2 of 2: \"second\" has type 77 and 0 bytes per block; $type$mend"
 refused fp64 "state 2 of 2: \"second\" has type 4 and 0 bytes per block; $type$mend"

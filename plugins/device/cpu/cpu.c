@@ -97,6 +97,7 @@ static void fill_ops(struct zr_inst *d)
 #include <ops.def>
 		.native = &d->native,
 		.elementwise = cpu_elementwise,
+		.matrices = &cpu_matrices,
 	};
 }
 

@@ -21,7 +21,7 @@
 struct zr_inst {
 	const struct zr_host *h;
 	const struct zr_cpu_kernels *k;
-	struct zr_native native; /* by which cpu_elementwise() is called */
+	struct zr_native native; /* by which those that it lends optimizers find it */
 	int32_t isa, workers;
 	char *scratch; /* owned: CPU_SCRATCH bytes per worker, then CPU_SPLIT bytes */
 	uint64_t scratch_bytes;
@@ -74,6 +74,9 @@ void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t
 
 /* elementwise.c */
 int cpu_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e);
+
+/* matrices.c */
+extern const struct zr_matrices cpu_matrices;
 
 /* matmul.c: some rows and columns of a product [m, n], with the bits that they have there. */
 int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n);

@@ -2,7 +2,7 @@
 #
 # plugins/device.
 device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_elementwise %D%/t_experts %D%/t_head %D%/t_low_rank \
-	%D%/t_matmul %D%/t_near %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
+	%D%/t_matmul %D%/t_matrices %D%/t_near %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -44,6 +44,10 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_matmul_SOURCES = %D%/t_matmul.c %D%/product_in_double.h $(testdevice_h)
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_matrices_SOURCES = %D%/t_matrices.c $(testdevice_h)
+%C%_t_matrices_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_matrices_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_refused_SOURCES = %D%/t_refused.c $(testdevice_h)
 %C%_t_refused_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

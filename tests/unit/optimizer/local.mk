@@ -7,7 +7,7 @@ TESTS += $(optimizer_tests)
 
 # Plugins of tests/examples.
 check_LTLIBRARIES += %D%/adafactor.la %D%/adamw_ema.la %D%/ademamix.la %D%/dadapt_adam.la %D%/lion.la %D%/prodigy.la \
-	%D%/schedulefree.la %D%/signum.la
+	%D%/schedulefree.la %D%/signum.la %D%/soap.la
 %C%_adafactor_la_SOURCES = tests/examples/adafactor.c
 %C%_adafactor_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_adafactor_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
@@ -34,6 +34,9 @@ check_LTLIBRARIES += %D%/adafactor.la %D%/adamw_ema.la %D%/ademamix.la %D%/dadap
 %C%_signum_la_SOURCES = tests/examples/signum.c
 %C%_signum_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_signum_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_soap_la_SOURCES = tests/examples/soap.c
+%C%_soap_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_soap_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
 
 optim_fixture = %D%/optim_fixture.c %D%/optim_fixture.h
 

@@ -23,6 +23,12 @@ const struct optim_shape optim_larger_matrices[OPTIM_PARAMS] = { { { 40, 20 }, 2
 const struct optim_shape optim_large_matrices[OPTIM_PARAMS] = { { { 301, 127 }, 2 },
 								{ { 131, 257 }, 2 },
 								{ { 1, 7 }, 2 } };
+const struct optim_shape optim_sides[OPTIM_PARAMS] = { { { 24, 24 }, 2 },
+						       { { 40, 40 }, 2 },
+						       { { 5 }, 1 } };
+const struct optim_shape optim_one_side[OPTIM_PARAMS] = { { { 37, 29 }, 2 },
+							  { { 29, 71 }, 2 },
+							  { { 31, 33 }, 2 } };
 const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 },
 						       { { 131, 257 }, 2 },
 						       { { 7 }, 1 } };
@@ -57,9 +63,17 @@ int64_t optim_place(const struct optim *o, int64_t i)
 int64_t optim_state_bytes(const struct optim *o, uint32_t i)
 {
 	const struct zr_state *st = &o->state[i];
-	return st->bytes_per_block  ? st->bytes_per_block :
-	       st->dtype == ZR_BF16 ? 2 * ZR_BLOCK :
-				      4 * ZR_BLOCK;
+	int64_t most = 0;
+	if (st->dtype)
+		return (st->dtype == ZR_BF16 ? 2 : 4) * ZR_BLOCK;
+	if (st->bytes_per_block)
+		return st->bytes_per_block;
+	for (int p = 0; p < OPTIM_PARAMS; p++) {
+		const struct optim_shape *s = &o->shape[p];
+		int64_t bytes = o->v->block_bytes(o->inst, i, s->dims, s->ndim);
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }
 
 static void *buffer(const struct optim *o, int64_t block_bytes)
@@ -169,7 +183,8 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 					.opts = o->opts,
 					.ops = o->ops,
 					.native = o->ops->native,
-					.elementwise = o->ops->elementwise };
+					.elementwise = o->ops->elementwise,
+					.matrices = o->ops->matrices };
 }
 
 void optim_close(struct optim *o)

@@ -29,6 +29,8 @@ struct optim_shape {
  * cut. Odd all over, but for heads, of 12 rows each. */
 extern const struct optim_shape optim_golden[OPTIM_PARAMS], optim_matrices[OPTIM_PARAMS];
 extern const struct optim_shape optim_heads[OPTIM_PARAMS], optim_larger_matrices[OPTIM_PARAMS];
+/* square; of a shorter side of at most 31 */
+extern const struct optim_shape optim_sides[OPTIM_PARAMS], optim_one_side[OPTIM_PARAMS];
 extern const struct optim_shape optim_large[OPTIM_PARAMS], optim_large_matrices[OPTIM_PARAMS];
 
 struct optim {

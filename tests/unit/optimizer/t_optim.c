@@ -219,6 +219,31 @@ static void examples_with_scalars_follow_their_authors(void **state)
 	follows_closed("ema-x", "adamw_ema", 0, ema);
 }
 
+/* By states that follow from the shape of a matrix: the authors' code in float64. */
+static void soap_follows(const char *name, const struct optim_shape *shape,
+			 const char *const *options)
+{
+	furthest = 0; /* the authors' own, in fp32: 1.1e-6 */
+	follows_in("soap", shape, name, EXAMPLES "soap", options);
+	print_message("# %s: %.2g from its authors' code\n", name, furthest);
+}
+
+static void soap_follows_its_authors(void **state)
+{
+	static const char *const all[] = {
+		"betas",        "0.9,0.99", "shampoo_beta",           "0.8", "eps", "1e-6",
+		"weight_decay", "0.1",      "precondition_frequency", "3",   NULL
+	};
+	static const char *const one[] = { "max_precond_dim", "31", "precondition_frequency", "5",
+					   NULL };
+	static const char *const neither[] = { "max_precond_dim", "28", NULL };
+	(void)state;
+	soap_follows("soap", optim_sides, none);
+	soap_follows("soap-all", optim_sides, all);
+	soap_follows("soap-one", optim_one_side, one);
+	soap_follows("soap-none", optim_one_side, neither);
+}
+
 static void lamb_follows_its_paper(void **state)
 {
 	static const char *const all[] = {
@@ -726,6 +751,7 @@ int main(void)
 		cmocka_unit_test(lion_follows_its_paper),
 		cmocka_unit_test(examples_follow_others),
 		cmocka_unit_test(examples_with_scalars_follow_their_authors),
+		cmocka_unit_test(soap_follows_its_authors),
 		cmocka_unit_test(lamb_follows_its_paper),
 		cmocka_unit_test(muon_follows_torch),
 		cmocka_unit_test(muon_follows_deepspeed),
