@@ -156,6 +156,7 @@ static int card_elementwise(const struct zr_opt_step *given, const struct zr_ele
 void card_ops_fill(struct zr_inst *d)
 {
 	d->native = *d->cpu_ops->native;
+	d->native.api = UINT32_MAX; /* none that a plugin knows: the processor reaches nothing */
 	d->ops = (struct zr_ops){
 		.size = sizeof d->ops,
 		.dev = d,

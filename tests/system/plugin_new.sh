@@ -71,6 +71,58 @@ wrong=$(modelled wrong)
 like '... a wrong one trains, too' "$wrong" '^digest: '
 ok '... to other bits' test "$wrong" != "$one"
 
+# So does an adapter, which stands in front of the operations: its own sum of two vectors. On a device of another interface,
+# as a card's memory has, it takes the operation, or refuses by name.
+sed '/^static int forward(/,/^}/c\
+struct own_ops {\
+	struct zr_ops ops;\
+	const struct zr_ops *base;\
+};\
+\
+static int refuses;\
+static int add(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_residual *op)\
+{\
+	const struct zr_ops *base = ((const struct own_ops *)(const void *)ops)->base;\
+	if (!ops->native || ops->native->api != ZR_NATIVE_HOST)\
+		return refuses ? ZR_ENOTSUP : base->residual(base, s, op);\
+	if (op->dtype != ZR_F32 || !op->a || op->dropout > 0 || op->gain > 0)\
+		return base->residual(base, s, op);\
+	for (int64_t i = 0; i < op->n; i++)\
+		((float *)op->out)[i] = ((const float *)op->a)[i] + ((const float *)op->b)[i];\
+	return ZR_OK;\
+}\
+\
+static int forward(struct zr_inst *inst, const struct zr_layer_call *c)\
+{\
+	struct own_ops own = { *c->ops, c->ops };\
+	struct zr_layer_call call = *c;\
+	own.ops.residual = add;\
+	call.ops = &own.ops;\
+	int rc = inst->model->forward(inst->base, &call);\
+	return rc == ZR_ENOTSUP ? zr_fail(inst->h, rc, "it adds in host memory alone") : rc;\
+}
+s/^#include <stdlib.h>/#include <zeroth\/device.h>\n#include <zeroth\/optimizer.h>\n&/' my_adapter-1/my_adapter-1.c > adapter.c
+adapts() { # DIRECTORY [SED]: builds adapter.c there
+	mkdir "$1"
+	sed "$2" adapter.c > "$1/my_adapter-1.c"
+	"${CC%% *}" -std=c11 -O1 -ffp-contract=off -Wall -Wextra -Werror -shared -fPIC -I"$ZR_SRCDIR/include" -o "$1/my_adapter-1.so" \
+		"$1/my_adapter-1.c"
+}
+adapted() { digest 1 -o adapter.plugin="./$1/my_adapter-1.so" -o run.dir="run_$1" "${@:2}"; }
+apart=(-o device.plugin="$cards" -o device.memory=32M)
+one=$(adapted my_adapter-1)
+like 'an adapter trains' "$one" '^digest: '
+adapts adds
+is 'with a kernel of its own it has the same bits' "$(adapted adds)" "$one"
+adapts adds_more 's/\[i\] = /[i] = 1 + /'
+wrong=$(adapted adds_more)
+like '... a wrong one trains, too' "$wrong" '^digest: '
+ok '... to other bits' test "$wrong" != "$one"
+is '... and is not called on a device of another interface' "$(adapted adds_more "${apart[@]}" -o run.dir=run_apart)" "$one"
+adapts refuses 's/^static int refuses/& = 1/'
+adapted refuses "${apart[@]}" > said
+like '... where an adapter that needs its own refuses' "$(cat err)" '\[adapter\] it adds in host memory alone; rank 0, step 1, forward of layer'
+
 # ---- what is refused ----
 refused() { # NAME TEXT ARGUMENT...
 	local name=$1 text=$2
