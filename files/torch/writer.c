@@ -12,17 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/base/file.h"
 
 #define LOCAL_BYTES    30 /* before each file of the archive, without its name */
-#define CRC_AT         14 /* of these, where the checksum is */
 #define NOT_IN_32_BITS 0xffffffffu
 #define NOT_IN_16_BITS 0xffffu
 #define NAME           32
-#define ALIGNED        64 /* where numbers begin */
-#define ZIP_VERSION    45 /* of the format: that which knows 64 bits */
-#define NAMES_IN_UTF8  0x800
+#define ALIGNED        64    /* where numbers begin */
+#define ZIP_VERSION    45    /* of the format: that which knows 64 bits */
+#define FLAGS          0x808 /* names are in UTF-8; checksum and sizes follow the bytes */
 #define ROOM           512
 
 struct zr_zip_entry {
@@ -94,7 +94,8 @@ static uint32_t narrow(uint64_t v)
 static void write_bytes(struct zr_torch_writer *w, const void *data, size_t n)
 {
 	if (!w->failed)
-		w->failed = zr_write_all_at(w->fd, data, n, w->at);
+		w->failed = zr_write_all_at(w->fd, data, n, ZR_HERE);
+	XXH3_64bits_update(w->hash, data, n);
 	w->at += n;
 }
 
@@ -122,18 +123,34 @@ static struct zr_zip_entry *add_entry(struct zr_torch_writer *w)
 	return &w->entry[w->n++];
 }
 
-/* Both sizes and, in the directory, the place, where these need 64 bits. */
-static void add_wide(struct record *r, const struct zr_zip_entry *e, int with_place)
+static int is_wide(const struct zr_zip_entry *e)
 {
-	const int sizes = narrow(e->bytes) == NOT_IN_32_BITS;
-	const int place = with_place && narrow(e->at) == NOT_IN_32_BITS;
+	return narrow(e->bytes) == NOT_IN_32_BITS;
+}
 
-	if (!sizes && !place)
+/* Before a file: where its sizes follow in 64 bits. */
+static void add_wide(struct record *r, const struct zr_zip_entry *e)
+{
+	if (!is_wide(e))
 		return;
 
 	add(r, 1, 2);
-	add(r, (uint64_t)(16 * sizes + 8 * place), 2);
-	if (sizes) {
+	add(r, 16, 2);
+	add(r, 0, 8);
+	add(r, 0, 8);
+}
+
+/* In the directory: sizes and place, each where it needs 64 bits. */
+static void add_wide_entry(struct record *r, const struct zr_zip_entry *e)
+{
+	const int place = narrow(e->at) == NOT_IN_32_BITS;
+
+	if (!is_wide(e) && !place)
+		return;
+
+	add(r, 1, 2);
+	add(r, (uint64_t)(16 * is_wide(e) + 8 * place), 2);
+	if (is_wide(e)) {
 		add(r, e->bytes, 8);
 		add(r, e->bytes, 8);
 	}
@@ -141,24 +158,18 @@ static void add_wide(struct record *r, const struct zr_zip_entry *e, int with_pl
 		add(r, e->at, 8);
 }
 
-static size_t wide_bytes(const struct zr_zip_entry *e)
-{
-	struct record r = { .n = 0 };
-	add_wide(&r, e, 0);
-	return r.n;
-}
-
-/* What is alike before a file and in the directory. */
-static void add_facts(struct record *r, const struct zr_zip_entry *e, size_t extra)
+/* What is alike before a file, where checksum and size are not known yet, and in the directory. */
+static void add_facts(struct record *r, const struct zr_zip_entry *e, uint32_t crc, uint32_t size,
+		      size_t extra)
 {
 	add(r, ZIP_VERSION, 2);
-	add(r, NAMES_IN_UTF8, 2);
+	add(r, FLAGS, 2);
 	add(r, 0, 2);          /* stored */
 	add(r, 0, 2);          /* the time, 0:00 */
 	add(r, 1 << 5 | 1, 2); /* of the first of January 1980 */
-	add(r, e->crc, 4);
-	add(r, narrow(e->bytes), 4);
-	add(r, narrow(e->bytes), 4);
+	add(r, crc, 4);
+	add(r, size, 4);
+	add(r, size, 4);
 	add(r, strlen(e->name), 2);
 	add(r, extra, 2);
 }
@@ -184,18 +195,19 @@ static void begin_file(struct zr_torch_writer *w, const char *name, uint64_t byt
 	w->crc = 0;
 	w->left = bytes;
 
-	const size_t fixed = LOCAL_BYTES + strlen(e->name) + wide_bytes(e) + 4;
+	const size_t wide = is_wide(e) ? 20 : 0;
+	const size_t fixed = LOCAL_BYTES + strlen(e->name) + wide + 4;
 	const size_t padding = ALIGNED - 1 - (e->at + fixed + ALIGNED - 1) % ALIGNED;
 
 	add_text(&r, "PK\3\4");
-	add_facts(&r, e, wide_bytes(e) + 4 + padding);
+	add_facts(&r, e, 0, is_wide(e) ? NOT_IN_32_BITS : 0, wide + 4 + padding);
 	add_text(&r, e->name);
-	add_wide(&r, e, 0);
+	add_wide(&r, e);
 	add_padding(&r, padding);
 	write_record(w, &r);
 }
 
-/* Its checksum goes to the place before it that was left for it. */
+/* Its checksum and sizes. */
 static void end_file(struct zr_torch_writer *w)
 {
 	struct record r = { .n = 0 };
@@ -203,9 +215,13 @@ static void end_file(struct zr_torch_writer *w)
 		return;
 
 	struct zr_zip_entry *e = &w->entry[w->n - 1];
+	const int bytes = is_wide(e) ? 8 : 4;
 	e->crc = w->crc;
+	add_text(&r, "PK\7\10");
 	add(&r, e->crc, 4);
-	w->failed = zr_write_all_at(w->fd, r.bytes, r.n, w->from + e->at + CRC_AT);
+	add(&r, e->bytes, bytes);
+	add(&r, e->bytes, bytes);
+	write_record(w, &r);
 }
 
 static void add_bytes(struct zr_torch_writer *w, const void *data, size_t n)
@@ -267,10 +283,10 @@ static void write_entry(struct zr_torch_writer *w, const struct zr_zip_entry *e)
 {
 	struct record r = { .n = 0 }, wide = { .n = 0 };
 
-	add_wide(&wide, e, 1);
+	add_wide_entry(&wide, e);
 	add_text(&r, "PK\1\2");
 	add(&r, ZIP_VERSION, 2);
-	add_facts(&r, e, wide.n);
+	add_facts(&r, e, e->crc, narrow(e->bytes), wide.n);
 	add(&r, 0, 2); /* no comment, */
 	add(&r, 0, 2); /* first disk, */
 	add(&r, 0, 2); /* attributes that no one needs */
@@ -342,32 +358,64 @@ uint64_t zr_torch_end(struct zr_torch_writer *w)
 
 int zr_torch_create(struct zr_torch_writer *w, const char *path, struct zr_error *err)
 {
-	*w = (struct zr_torch_writer){ .path = strdup(path), .fd = -1 };
-	if (!w->path)
-		return zr_no_memory(err);
+	*w = (struct zr_torch_writer){ .path = strdup(path), .fd = -1, .hash = XXH3_createState() };
+	int no = w->path && w->hash ? 0 : ENOMEM;
 
 	make_table(w->table);
-	if (!unlink(path) || errno == ENOENT)
-		w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (w->fd >= 0)
+	if (!no && unlink(path) && errno != ENOENT)
+		no = errno;
+	if (!no)
+		w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (!no && w->fd < 0)
+		no = errno;
+	if (!no) {
+		XXH3_64bits_reset(w->hash);
 		return 0;
+	}
 
-	zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(errno));
+	XXH3_freeState(w->hash);
 	free(w->path);
-	return ZR_EIO;
+	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EIO, "%s: cannot write: %s", path,
+		      strerror(no));
+}
+
+/* Whether the file has the bytes that were written. Returns an errno. */
+static int read_back(const struct zr_torch_writer *w)
+{
+	const uint64_t written = XXH3_64bits_digest(w->hash), room = 1 << 20;
+	char *some = malloc(room);
+	int no = some ? 0 : ENOMEM;
+
+	XXH3_64bits_reset(w->hash);
+	for (uint64_t at = 0, n; !no && at < w->at; at += n) {
+		n = w->at - at < room ? w->at - at : room;
+		no = zr_read_all_at(w->fd, some, n, at);
+		if (!no)
+			XXH3_64bits_update(w->hash, some, n);
+	}
+
+	free(some);
+	if (no || XXH3_64bits_digest(w->hash) == written)
+		return no;
+	return EBADMSG; /* other bytes */
 }
 
 int zr_torch_finish(struct zr_torch_writer *w, int rc, struct zr_error *err)
 {
 	if (!w->failed && !rc && fsync(w->fd))
 		w->failed = errno;
+	if (!w->failed && !rc)
+		w->failed = read_back(w);
 	if (close(w->fd) && !w->failed)
 		w->failed = errno;
+	if (w->failed == EBADMSG && !rc)
+		rc = zr_err(err, ZR_EIO, "%s: what was written does not read back", w->path);
 	if (w->failed && !rc)
 		rc = zr_err(err, w->failed == ENOMEM ? ZR_ENOMEM : ZR_EIO, "%s: cannot write: %s",
 			    w->path, strerror(w->failed));
 	if (rc)
 		unlink(w->path);
+	XXH3_freeState(w->hash);
 	free(w->path);
 	free(w->entry);
 	return rc;

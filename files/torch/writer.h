@@ -26,6 +26,7 @@ struct zr_torch_writer {
 	uint64_t left;    /* bytes of the storage that are not here yet */
 	uint32_t crc;     /* of those that are */
 	uint32_t table[8][256];
+	struct XXH3_state_s *hash; /* of all bytes of the file */
 };
 
 /* A new file, in place of what bears the name. On failure there is nothing to close. */
@@ -38,8 +39,8 @@ void zr_torch_storage(struct zr_torch_writer *w, uint64_t bytes);
 void zr_torch_append(struct zr_torch_writer *w, const void *data, size_t bytes);
 /* Ends the archive. Returns its bytes. */
 uint64_t zr_torch_end(struct zr_torch_writer *w);
-/* Closes the file, durably. rc: what failed meanwhile; it is returned, else what writing failed
- * with. Then the file is removed. */
+/* Makes the file durable, reads it back and closes it. rc: what failed meanwhile; it is returned,
+ * else what writing failed with. Then the file is removed. */
 int zr_torch_finish(struct zr_torch_writer *w, int rc, struct zr_error *err);
 
 #endif

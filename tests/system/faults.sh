@@ -318,6 +318,8 @@ told 'I6: a tier on disk that gives other data while its state is saved' disk 'c
 	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
 told 'I6: an entry of a checkpoint that does not read back' base 'call=write n=1 kind=flip path=step-00000002' \
 	'^zeroth: .*rank-00000-of-00001.safetensors: tensor [a-z].*[^ ]$' "${train[@]}"
+told 'I6: a file for others that does not read back' saved 'call=write n=9 kind=flip path=distcp' \
+	'__0_0\.distcp: what was written does not read back$' "$ZEROTH" checkpoint export --to dcp run out
 told 'I6: an export of a run whose checkpoints cannot be listed' saved 'call=list kind=EIO n=1 path=run/checkpoints' \
 	'^zeroth: run: cannot read the directory: Input/output error$' "$ZEROTH" checkpoint export run out
 told 'I6: or that cannot be looked at itself' saved 'call=stat kind=EIO n=4 path=told/run' '^zeroth: run: Input/output error$' \
