@@ -51,6 +51,10 @@ mv kept run
 like 'other sides are refused by name' "$(run 1 -o optimizer.max_precond_dim=100 --resume auto)" \
 	'state bases of tensor wte.weight had [0-9]+ bytes per block, has [0-9]+: give optimizer soap the options that it had'
 
+# Averages and bases of both sides of each matrix, in fp32, beside the moments; a share of them on each of two ranks.
+state() { "$ZEROTH" plan -n "$1" "$ZR_SRCDIR/tests/lib/matrix.ini" "${settings[@]}" -o zero.plugin=stage1 "${@:2}" | sed -n 's/.*optimizer state *//p'; }
+is 'the plan has them' "$(state 1) $(state 2) $(state 1 -o optimizer.max_precond_dim=1)" '3.1 MiB 1.9 MiB 912.0 KiB'
+
 like 'on a device that alone reaches its memory it is refused by name' "$(run 1 "${apart[@]}")" \
 	'optimizer soap runs on host memory only: add \[offload.optimizer\]'
 like 'a matrix far longer than wide is refused by name' "$(run 1 -o model.width=2 -o model.heads=1 -o model.context=1024)" \

@@ -12,6 +12,7 @@
 
 #define LANES   8
 #define ROWS    16 /* per item */
+#define PANEL   32 /* reflections that a row is reflected by while it is near */
 #define COLUMNS 64 /* of vectors that a worker turns, per item */
 #define TURNS   64 /* QL steps for an eigenvalue at most; it takes one or two */
 
@@ -88,14 +89,20 @@ static double reflection(double *x, int64_t n, double *first)
 	return 1 / (all + length * fabs(was));
 }
 
-/* What workers share of one reflection, or of a list of rotations. */
+/* What workers share of reflections, or of a list of rotations. */
 struct rows {
 	double *a; /* [n, n] */
+	int64_t n, from;
+	/* reflections [first, last): that of row k has v from column k on; back: the last one first
+	 */
+	const double *factor;
+	int64_t first, last;
+	int back;
+	/* of one that acts on rows and columns from `from` on: v, and room for a row */
 	const double *v, *w;
 	double *p;
-	double factor;
-	int64_t n, from, column;
-	const double *turn; /* pairs of a sine and a cosine */
+	double size;
+	const double *turn; /* pairs of a sine and a cosine, for rows [low, high] */
 	int64_t low, high;
 };
 
@@ -104,26 +111,44 @@ static void each_rows(const struct zr_inst *d, struct rows *r, void (*fn)(void *
 	cpu_parallel(d, cpu_ceil_div(r->n - r->from, ROWS), fn, r);
 }
 
-/* Rows from `from` on, in columns from `column` on, are reflected. */
-static void reflect_item(void *arg, int64_t item, int32_t worker)
+static void reflect_row(const struct rows *r, double *row, int64_t k)
 {
-	const struct rows *r = arg;
-	const int64_t from = r->from + item * ROWS, n = r->n - r->column;
-	(void)worker;
-	for (int64_t i = from; i < cpu_min(from + ROWS, r->n); i++) {
-		double *row = r->a + i * r->n + r->column;
-		subtract(row, r->factor * dot(row, r->v, n), r->v, n);
+	const double *v = r->a + k * r->n + k;
+	if (r->factor[k] != 0)
+		subtract(row + k, r->factor[k] * dot(row + k, v, r->n - k), v, r->n - k);
+}
+
+/* Some rows, each by one reflection after the other, while it is near. */
+static void reflect_some(const struct rows *r, int64_t from, int64_t end)
+{
+	for (int64_t i = from; i < end; i++) {
+		double *row = r->a + i * r->n;
+		for (int64_t k = r->first; k < r->last && !r->back; k++)
+			reflect_row(r, row, k);
+		for (int64_t k = r->last - 1; k >= r->first && r->back; k--)
+			reflect_row(r, row, k);
 	}
 }
 
-static void reflect_rows(const struct zr_inst *d, double *a, int64_t n, int64_t from,
-			 int64_t column, const double *v, double factor)
+static void reflect_item(void *arg, int64_t item, int32_t worker)
 {
-	struct rows r = {
-		.a = a, .v = v, .factor = factor, .n = n, .from = from, .column = column
-	};
-	if (factor != 0)
-		each_rows(d, &r, reflect_item);
+	const struct rows *r = arg;
+	const int64_t from = r->from + item * ROWS;
+	(void)worker;
+	reflect_some(r, from, cpu_min(from + ROWS, r->n));
+}
+
+/* Rows [k0, end) get reflections of their own, which act on the rows behind each of them, too. */
+static void factor_panel(double *a, int64_t n, int64_t k0, int64_t end, double *factor)
+{
+	double first;
+	for (int64_t k = k0; k < end; k++) {
+		const struct rows r = {
+			.a = a, .n = n, .factor = factor, .first = k, .last = k + 1
+		};
+		factor[k] = reflection(a + k * n + k, n - k, &first);
+		reflect_some(&r, k + 1, end);
+	}
 }
 
 /* Row k, which has v from column k on, becomes column k of the reflection. */
@@ -138,14 +163,26 @@ static void row_of_reflection(double *a, int64_t n, int64_t k, double factor)
 	row[k] += 1;
 }
 
-/* Rows from `from` on, which have reflections that act from their own column on, become rows of
- * the product of all, transposed. */
-static void multiply_out(const struct zr_inst *d, double *a, int64_t n, int64_t from,
-			 const double *factor)
+/* Rows, which have reflections that act from their own column on, become rows of the product of
+ * all, transposed. */
+static void multiply_out(const struct zr_inst *d, double *a, int64_t n, const double *factor)
 {
-	for (int64_t k = n - 1; k >= from; k--) {
-		reflect_rows(d, a, n, k + 1, k, a + k * n + k, factor[k]);
-		row_of_reflection(a, n, k, factor[k]);
+	for (int64_t k0 = (n - 1) / PANEL * PANEL; k0 >= 0; k0 -= PANEL) {
+		const int64_t end = cpu_min(k0 + PANEL, n);
+		struct rows r = { .a = a,
+				  .n = n,
+				  .from = end,
+				  .factor = factor,
+				  .first = k0,
+				  .last = end,
+				  .back = 1 };
+		each_rows(d, &r, reflect_item);
+		for (int64_t k = end - 1; k >= k0; k--) {
+			r.first = k;
+			r.last = k + 1;
+			reflect_some(&r, k + 1, end);
+			row_of_reflection(a, n, k, factor[k]);
+		}
 	}
 }
 
@@ -170,19 +207,23 @@ static int not_finite(const struct zr_inst *d, int64_t n)
 static int orthogonal(const struct zr_opt_step *s, int64_t n, float *a, void *work)
 {
 	const struct zr_inst *d = device_of(s);
-	double *x = work, *factor = x + n * n, first;
+	double *x = work, *factor = x + n * n;
 	if (!all_finite(a, n * n))
 		return not_finite(d, n);
 
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t k = 0; k < n; k++)
 			x[k * n + i] = (double)a[i * n + k];
-	for (int64_t k = 0; k < n; k++) {
-		factor[k] = reflection(x + k * n + k, n - k, &first);
-		reflect_rows(d, x, n, k + 1, k, x + k * n + k, factor[k]);
+	for (int64_t k0 = 0; k0 < n; k0 += PANEL) {
+		const int64_t end = cpu_min(k0 + PANEL, n);
+		struct rows r = {
+			.a = x, .n = n, .from = end, .factor = factor, .first = k0, .last = end
+		};
+		factor_panel(x, n, k0, end, factor);
+		each_rows(d, &r, reflect_item);
 	}
 
-	multiply_out(d, x, n, 0, factor);
+	multiply_out(d, x, n, factor);
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t k = 0; k < n; k++)
 			a[i * n + k] = (float)x[k * n + i];
@@ -195,22 +236,22 @@ static int orthogonal(const struct zr_opt_step *s, int64_t n, float *a, void *wo
 static void times_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct rows *r = arg;
-	const int64_t from = r->from + item * ROWS, n = r->n - r->column;
+	const int64_t from = r->from + item * ROWS, n = r->n - r->from;
 	(void)worker;
 	for (int64_t i = from; i < cpu_min(from + ROWS, r->n); i++)
-		r->p[i - r->column] = r->factor * dot(r->a + i * r->n + r->column, r->v, n);
+		r->p[i - r->from] = r->size * dot(r->a + i * r->n + r->from, r->v, n);
 }
 
 /* A -= v w' + w v' */
 static void update_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct rows *r = arg;
-	const int64_t from = r->from + item * ROWS, n = r->n - r->column;
+	const int64_t from = r->from + item * ROWS, n = r->n - r->from;
 	(void)worker;
 	for (int64_t i = from; i < cpu_min(from + ROWS, r->n); i++) {
-		double *row = r->a + i * r->n + r->column;
-		subtract(row, r->v[i - r->column], r->w, n);
-		subtract(row, r->w[i - r->column], r->v, n);
+		double *row = r->a + i * r->n + r->from;
+		subtract(row, r->v[i - r->from], r->w, n);
+		subtract(row, r->w[i - r->from], r->v, n);
 	}
 }
 
@@ -225,14 +266,7 @@ static void reduce(const struct zr_inst *d, double *a, int64_t n, int64_t k, dou
 	if (*factor == 0)
 		return;
 
-	struct rows r = { .a = a,
-			  .v = v,
-			  .w = p,
-			  .p = p,
-			  .factor = *factor,
-			  .n = n,
-			  .from = k + 1,
-			  .column = k + 1 };
+	struct rows r = { .a = a, .n = n, .from = k + 1, .v = v, .w = p, .p = p, .size = *factor };
 	each_rows(d, &r, times_item);
 	subtract(p, *factor / 2 * dot(p, v, rest), v, rest);
 	each_rows(d, &r, update_item);
@@ -253,7 +287,7 @@ static void tridiagonal(const struct zr_inst *d, double *a, int64_t n, double *d
 	for (int64_t k = n - 1; k > 0; k--)
 		memcpy(a + k * n + k, a + (k - 1) * n + k, (size_t)(n - k) * sizeof *a);
 	factor[0] = 0;
-	multiply_out(d, a, n, 0, factor);
+	multiply_out(d, a, n, factor);
 }
 
 /* ---- eigenvectors: QL steps ---------------------------------------------------------- */
