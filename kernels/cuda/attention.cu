@@ -3,16 +3,27 @@
  * attention.cu - causal attention and its gradients in fp32 arithmetic, for any storage type and
  * width of heads; the formulas are those of cpu/attention.c. A CUDA block takes a tile of 32
  * queries (or, for dk and dv, of 32 keys) and goes through the keys (queries) in tiles of 32,
- * ascending. Four threads share a row: each computes every fourth score against a tile and every
- * fourth element of the results.
+ * ascending; of 16 where heads are wider than 128, for the shared memory of all cards. Threads
+ * share a row: of four, each computes every fourth score against a tile and every fourth element of
+ * the results.
  */
 #include "attention.h"
 
-#define ROWS    32
-#define SHARE   4 /* threads of a row */
-#define THREADS (ROWS * SHARE)
-#define EACH    (ROWS / SHARE) /* scores of a thread */
-#define PAD     (ROWS + 1)
+#define THREADS 128
+
+/* Of heads that are at most WIDTH wide. A multiprocessor of sm_86, sm_89 or sm_120 lends a CUDA
+ * block 99 KB. */
+template <int WIDTH> struct tiling {
+	enum {
+		ROWS = WIDTH > 128 ? 16 : 32,
+		SHARE = THREADS / ROWS, /* threads of a row */
+		EACH = ROWS / SHARE,    /* scores of a thread */
+		MOST = WIDTH / SHARE,   /* elements of a result of a thread */
+		PAD = ROWS + 1
+	};
+};
+
+#define LEAST_SHARED (99u << 10)
 
 /* Rows of a matrix of scores, `stride` floats apart: one more than there are, so that threads read
  * different banks. */
@@ -26,7 +37,7 @@ struct tile {
 };
 
 /* Tokens [t0, t0 + ROWS) of a head; 0 past the last, and for queries that are not computed. */
-template <class T, bool QUERY = false>
+template <int ROWS, class T, bool QUERY = false>
 ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const heads &from, int64_t b,
 		    int64_t h, int64_t t0)
 {
@@ -50,7 +61,7 @@ ZR_DEVICE float dot(tile a, int i, tile b, int j, int width)
 }
 
 /* acc += x * row j, this thread's elements. */
-template <int MOST>
+template <int SHARE, int MOST>
 ZR_DEVICE void add_row(float (&acc)[MOST], float x, tile t, int j, int part, int width)
 {
 #pragma unroll
@@ -59,7 +70,7 @@ ZR_DEVICE void add_row(float (&acc)[MOST], float x, tile t, int j, int part, int
 			acc[m] = fmaf(x, t.at(j, part + m * SHARE), acc[m]);
 }
 
-template <class T, int MOST>
+template <int SHARE, class T, int MOST>
 ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int width)
 {
 #pragma unroll
@@ -69,7 +80,7 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int
 }
 
 /* The same at element `from` of `sums`, if there are any, else at element `at` of to. */
-template <class T, int MOST>
+template <int SHARE, class T, int MOST>
 ZR_DEVICE void store_key(float *sums, int64_t from, T *to, int64_t at, const float (&acc)[MOST],
 			 float x, int part, int width)
 {
@@ -107,35 +118,42 @@ ZR_DEVICE float keep(const struct zr_op_attention &o, int64_t b, int64_t h, int6
 }
 
 /* Over the threads of a row. */
-ZR_DEVICE float share_sum(float x)
+template <int SHARE> ZR_DEVICE float share_sum(float x)
 {
-	x += __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP);
-	return x + __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP);
+#pragma unroll
+	for (int mask = 1; mask < SHARE; mask *= 2)
+		x += __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP);
+	return x;
 }
 
-ZR_DEVICE float share_max(float x)
+template <int SHARE> ZR_DEVICE float share_max(float x)
 {
-	x = zr_larger(x, __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP));
-	return zr_larger(x, __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP));
+#pragma unroll
+	for (int mask = 1; mask < SHARE; mask *= 2)
+		x = zr_larger(x, __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP));
+	return x;
 }
 
 /* Tiles one after the other in shared memory. */
-ZR_DEVICE tile tile_at(unsigned char *room, int number, int width)
+template <int ROWS> ZR_DEVICE tile tile_at(unsigned char *room, int number, int width)
 {
 	return tile{ (float *)(void *)room + number * ROWS * (width + 1), width + 1 };
 }
 
 /* ---- forward --------------------------------------------------------------------- */
 
-template <class T, int MOST>
+template <class T, int WIDTH>
 static __global__ void __launch_bounds__(THREADS, 1)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
+	constexpr int ROWS = tiling<WIDTH>::ROWS, SHARE = tiling<WIDTH>::SHARE,
+		      EACH = tiling<WIDTH>::EACH, MOST = tiling<WIDTH>::MOST,
+		      PAD = tiling<WIDTH>::PAD;
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
 		  part = (int)threadIdx.x % SHARE;
-	const tile q = tile_at(room, 0, width), k = tile_at(room, 1, width),
-		   v = tile_at(room, 2, width);
+	const tile q = tile_at<ROWS>(room, 0, width), k = tile_at<ROWS>(room, 1, width),
+		   v = tile_at<ROWS>(room, 2, width);
 	const tile p = { (float *)(void *)room + 3 * ROWS * (width + 1), PAD };
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
 		      g = h / (o.heads / o.kv_heads);
@@ -145,12 +163,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0, largest = 0;
 
-	load<T, true>(o, q, as_q(o, o.q), b, h, i0);
+	load<ROWS, T, true>(o, q, as_q(o, o.q), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		float s[EACH], most = max;
 		__syncthreads();
-		load<T>(o, k, as_k(o, o.k), b, g, j0);
-		load<T>(o, v, as_v(o, o.v), b, g, j0);
+		load<ROWS, T>(o, k, as_k(o, o.k), b, g, j0);
+		load<ROWS, T>(o, v, as_v(o, o.v), b, g, j0);
 		__syncthreads();
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
@@ -163,7 +181,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 			}
 			most = zr_larger(most, s[m]);
 		}
-		most = share_max(most);
+		most = share_max<SHARE>(most);
 		const float base = seen_or_0(most), shrink = zr_exp(max - base);
 		float part_sum = 0;
 #pragma unroll
@@ -173,20 +191,21 @@ static __global__ void __launch_bounds__(THREADS, 1)
 			part_sum += x;
 			p.at(row, j) = x * keep(o, b, h, i, j0 + j);
 		}
-		sum = sum * shrink + share_sum(part_sum);
+		sum = sum * shrink + share_sum<SHARE>(part_sum);
 		max = most;
 		__syncwarp(); /* the threads of a row are of one warp */
 #pragma unroll
 		for (int m = 0; m < MOST; m++)
 			acc[m] *= shrink;
 		for (int j = 0; j < ROWS; j++)
-			add_row(acc, p.at(row, j), v, j, part, width);
+			add_row<SHARE>(acc, p.at(row, j), v, j, part, width);
 	}
 	if (o.max_scores)
 		raise_largest(o, h, largest);
 	if (i >= o.length || i < o.first)
 		return;
-	store_row((T *)o.out + query_of(o, as_out(o, o.out), b, i, h), acc, 1 / sum, part, width);
+	store_row<SHARE>((T *)o.out + query_of(o, as_out(o, o.out), b, i, h), acc, 1 / sum, part,
+			 width);
 	if (part == 0)
 		o.lse[lse_of(o, b, h, i)] = max + zr_ln(sum);
 }
@@ -207,16 +226,19 @@ ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h,
 	return pair{ m * p, o.softcap > 0 ? ds * zr_softcap_slope(s, o.softcap) : ds };
 }
 
-template <class T, int MOST>
+template <class T, int WIDTH>
 static __global__ void __launch_bounds__(THREADS, 1)
 	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
+	constexpr int ROWS = tiling<WIDTH>::ROWS, SHARE = tiling<WIDTH>::SHARE,
+		      EACH = tiling<WIDTH>::EACH, MOST = tiling<WIDTH>::MOST,
+		      PAD = tiling<WIDTH>::PAD;
 	const struct zr_op_attention &o = op.fwd;
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
 		  part = (int)threadIdx.x % SHARE;
-	const tile q = tile_at(room, 0, width), dout = tile_at(room, 1, width),
-		   k = tile_at(room, 2, width), v = tile_at(room, 3, width);
+	const tile q = tile_at<ROWS>(room, 0, width), dout = tile_at<ROWS>(room, 1, width),
+		   k = tile_at<ROWS>(room, 2, width), v = tile_at<ROWS>(room, 3, width);
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD };
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
 		      g = h / (o.heads / o.kv_heads);
@@ -228,12 +250,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 };
 
-	load<T, true>(o, q, as_q(o, o.q), b, h, i0);
-	load<T, true>(o, dout, as_out(o, op.dout), b, h, i0);
+	load<ROWS, T, true>(o, q, as_q(o, o.q), b, h, i0);
+	load<ROWS, T, true>(o, dout, as_out(o, op.dout), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		__syncthreads();
-		load<T>(o, k, as_k(o, o.k), b, g, j0);
-		load<T>(o, v, as_v(o, o.v), b, g, j0);
+		load<ROWS, T>(o, k, as_k(o, o.k), b, g, j0);
+		load<ROWS, T>(o, v, as_v(o, o.v), b, g, j0);
 		__syncthreads();
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
@@ -244,24 +266,27 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		}
 		__syncwarp();
 		for (int j = 0; j < ROWS; j++)
-			add_row(acc, ds.at(row, j), k, j, part, width);
+			add_row<SHARE>(acc, ds.at(row, j), k, j, part, width);
 	}
 	if (there)
-		store_row((T *)op.dq + query_of(o, as_q(o, op.dq), b, i, h), acc, o.scale, part,
-			  width);
+		store_row<SHARE>((T *)op.dq + query_of(o, as_q(o, op.dq), b, i, h), acc, o.scale,
+				 part, width);
 }
 
 /* A row is a key; the queries of all heads that read it. */
-template <class T, int MOST>
+template <class T, int WIDTH>
 static __global__ void __launch_bounds__(THREADS, 1)
 	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
+	constexpr int ROWS = tiling<WIDTH>::ROWS, SHARE = tiling<WIDTH>::SHARE,
+		      EACH = tiling<WIDTH>::EACH, MOST = tiling<WIDTH>::MOST,
+		      PAD = tiling<WIDTH>::PAD;
 	const struct zr_op_attention &o = op.fwd;
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
 		  part = (int)threadIdx.x % SHARE;
-	const tile k = tile_at(room, 0, width), v = tile_at(room, 1, width),
-		   q = tile_at(room, 2, width), dout = tile_at(room, 3, width);
+	const tile k = tile_at<ROWS>(room, 0, width), v = tile_at<ROWS>(room, 1, width),
+		   q = tile_at<ROWS>(room, 2, width), dout = tile_at<ROWS>(room, 3, width);
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD },
 		   mp = { ds.x + ROWS * PAD, PAD };
 	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads,
@@ -270,14 +295,14 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		      from = first_tile_of_queries(o, (int)j0, ROWS);
 	float dk[MOST] = { 0 }, dv[MOST] = { 0 };
 
-	load<T>(o, k, as_k(o, o.k), b, g, j0);
-	load<T>(o, v, as_v(o, o.v), b, g, j0);
+	load<ROWS, T>(o, k, as_k(o, o.k), b, g, j0);
+	load<ROWS, T>(o, v, as_v(o, o.v), b, g, j0);
 	for (int64_t h = g * share; h < (g + 1) * share; h++)
 		for (int64_t i0 = from; i0 < o.length && first_key(o, b, i0) < j0 + ROWS;
 		     i0 += ROWS) {
 			__syncthreads();
-			load<T, true>(o, q, as_q(o, o.q), b, h, i0);
-			load<T, true>(o, dout, as_out(o, op.dout), b, h, i0);
+			load<ROWS, T, true>(o, q, as_q(o, o.q), b, h, i0);
+			load<ROWS, T, true>(o, dout, as_out(o, op.dout), b, h, i0);
 			__syncthreads();
 			for (int m = 0; m < EACH; m++) {
 				int at = part + m * SHARE;
@@ -293,16 +318,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
 			}
 			__syncwarp();
 			for (int at = 0; at < ROWS; at++) {
-				add_row(dk, ds.at(row, at), q, at, part, width);
-				add_row(dv, mp.at(row, at), dout, at, part, width);
+				add_row<SHARE>(dk, ds.at(row, at), q, at, part, width);
+				add_row<SHARE>(dv, mp.at(row, at), dout, at, part, width);
 			}
 		}
 	if (j >= o.length)
 		return;
-	store_key(o.key_sums, zr_key_sums_at(&o, b, j, g, 0), (T *)op.dk,
-		  row_of(o, as_k(o, op.dk), b, j, g), dk, o.scale, part, width);
-	store_key(o.key_sums, zr_key_sums_at(&o, b, j, g, 1), (T *)op.dv,
-		  row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
+	store_key<SHARE>(o.key_sums, zr_key_sums_at(&o, b, j, g, 0), (T *)op.dk,
+			 row_of(o, as_k(o, op.dk), b, j, g), dk, o.scale, part, width);
+	store_key<SHARE>(o.key_sums, zr_key_sums_at(&o, b, j, g, 1), (T *)op.dv,
+			 row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
 }
 
 /* delta = dout . out: eight threads take a row, WIDE elements each at a time; the heads of a token
@@ -341,26 +366,40 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 /* ---- launches -------------------------------------------------------------------- */
 
-static size_t shared_bytes(const struct zr_op_attention *o, int tiles, int scores)
+template <int WIDTH> constexpr size_t shared_bytes(int64_t width, int tiles, int scores)
 {
-	return (size_t)(tiles * ROWS * (o->head_dim + 1) + scores * ROWS * PAD) * sizeof(float);
+	using t = tiling<WIDTH>;
+	return (size_t)(tiles * t::ROWS * (width + 1) + scores * t::ROWS * t::PAD) * sizeof(float);
 }
 
+/* dkv_kernel() takes the most. */
+static_assert(shared_bytes<128>(128, 4, 2) <= LEAST_SHARED &&
+		      shared_bytes<256>(256, 4, 2) <= LEAST_SHARED,
+	      "a CUDA block's tiles fit no card of sm_86");
+
 /* Of tiles of rows [first, length). */
-static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int64_t first)
+static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int64_t first, int64_t rows)
 {
-	return dim3((unsigned)(zr_ceil_div(o->length, ROWS) - first / ROWS),
+	return dim3((unsigned)(zr_ceil_div(o->length, rows) - first / rows),
 		    (unsigned)(o->batch * heads));
+}
+
+template <class T, int WIDTH>
+static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
+{
+	return zr_launch(forward_kernel<T, WIDTH>,
+			 grid_of(o, o->heads, o->first, tiling<WIDTH>::ROWS), dim3(THREADS),
+			 shared_bytes<WIDTH>(o->head_dim, 3, 1), s, *o);
 }
 
 template <class T>
 static cudaError_t launch_forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	auto kernel = o->head_dim <= 64  ? forward_kernel<T, 64 / SHARE> :
-		      o->head_dim <= 128 ? forward_kernel<T, 128 / SHARE> :
-					   forward_kernel<T, 256 / SHARE>;
-	return zr_launch(kernel, grid_of(o, o->heads, o->first), dim3(THREADS),
-			 shared_bytes(o, 3, 1), s, *o);
+	if (o->head_dim <= 64)
+		return forward<T, 64>(o, s);
+	if (o->head_dim <= 128)
+		return forward<T, 128>(o, s);
+	return forward<T, 256>(o, s);
 }
 
 cudaError_t zr_cuda_attention(const struct zr_op_attention *o, cudaStream_t s)
@@ -368,22 +407,27 @@ cudaError_t zr_cuda_attention(const struct zr_op_attention *o, cudaStream_t s)
 	return ZR_BY_TYPE(o->dtype, launch_forward, o, s);
 }
 
+template <class T, int WIDTH>
+static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
+{
+	constexpr int ROWS = tiling<WIDTH>::ROWS;
+	const struct zr_op_attention *o = &op->fwd;
+	cudaError_t e = zr_launch(dq_kernel<T, WIDTH>, grid_of(o, o->heads, o->first, ROWS),
+				  dim3(THREADS), shared_bytes<WIDTH>(o->head_dim, 4, 1), s, *op);
+	if (e != cudaSuccess)
+		return e;
+	return zr_launch(dkv_kernel<T, WIDTH>, grid_of(o, o->kv_heads, 0, ROWS), dim3(THREADS),
+			 shared_bytes<WIDTH>(o->head_dim, 4, 2), s, *op);
+}
+
 template <class T>
 static cudaError_t launch_backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
-	const struct zr_op_attention *o = &op->fwd;
-	auto dq = o->head_dim <= 64  ? dq_kernel<T, 64 / SHARE> :
-		  o->head_dim <= 128 ? dq_kernel<T, 128 / SHARE> :
-				       dq_kernel<T, 256 / SHARE>;
-	auto dkv = o->head_dim <= 64  ? dkv_kernel<T, 64 / SHARE> :
-		   o->head_dim <= 128 ? dkv_kernel<T, 128 / SHARE> :
-					dkv_kernel<T, 256 / SHARE>;
-	cudaError_t e = zr_launch(dq, grid_of(o, o->heads, o->first), dim3(THREADS),
-				  shared_bytes(o, 4, 1), s, *op);
-	if (e != cudaSuccess)
-		return e;
-	return zr_launch(dkv, grid_of(o, o->kv_heads, 0), dim3(THREADS), shared_bytes(o, 4, 2), s,
-			 *op);
+	if (op->fwd.head_dim <= 64)
+		return backward<T, 64>(op, s);
+	if (op->fwd.head_dim <= 128)
+		return backward<T, 128>(op, s);
+	return backward<T, 256>(op, s);
 }
 
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *op, cudaStream_t s)

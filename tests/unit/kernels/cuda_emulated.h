@@ -79,12 +79,12 @@ inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 namespace emulated
 {
 
-/* DYNAMIC: what compute capability 8.0, the least, lends a block. */
+/* DYNAMIC: what compute capabilities 8.6, 8.9 and 12.0, the least, lend a block. */
 enum {
 	LANES = 32,
 	MOST = 1024,
 	STACK = 256 << 10,
-	DYNAMIC = 163 << 10,
+	DYNAMIC = 99 << 10,
 	PAGE = 1 << 16,
 	GRID_YZ = 65535
 };
