@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_mma.cu - causal attention on tensor cores: bf16 and fp16, heads of width 64, 80, 96 and
- * 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp takes 16 or 32 queries,
+ * attention_mma.cu - causal attention on tensor cores: bf16 and fp16, heads of width 64, 80, 96, 128
+ * and 256; formulas as in cpu/attention.c. A CUDA block is four warps; a warp takes 16 or 32 queries,
  * holds them in registers where those suffice, and walks the keys in tiles that the block loads
  * into shared memory together: one tile arrives while the one before is computed. Only a tile that
  * holds keys which some of a warp's queries do not see is masked. Scores, sums and results are
@@ -16,13 +16,15 @@
 
 /* Sixteens of queries that a warp takes, and keys of a tile: registers hold so many results and
  * scores, if there is no generator beside them. */
-template <bool PLAIN> ZR_INLINE constexpr int sixteens()
+template <int D, bool PLAIN> ZR_INLINE constexpr int sixteens()
 {
-	return PLAIN ? 2 : 1;
+	return PLAIN && D <= 128 ? 2 : 1;
 }
 
 template <int D> ZR_INLINE constexpr int tile_keys()
 {
+	if (D > 128)
+		return 16;
 	return D < 128 ? 64 : 32;
 }
 
@@ -124,7 +126,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<PLAIN>(), BLOCK = ROWS * M, KEYS = tile_keys<D>();
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, KEYS = tile_keys<D>();
 	const tile<D> q = tile_at<D>(room, 0);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
 		  t = (int)threadIdx.x % 4;
@@ -213,7 +215,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 template <class T, int D, bool PLAIN, bool LARGEST>
 static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
-	constexpr int rows = ROWS * sixteens<PLAIN>();
+	constexpr int rows = ROWS * sixteens<D, PLAIN>();
 	constexpr size_t tiles = (rows + 4 * tile_keys<D>()) * tile<D>::STRIDE * 2;
 	return zr_launch(forward_kernel<T, D, PLAIN, LARGEST>,
 			 attention_grid(o, o->heads, o->first, rows), dim3(THREADS),
@@ -232,8 +234,8 @@ static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)
 {
 	return (o->dtype == ZR_BF16 || o->dtype == ZR_F16) && o->length < 1 << 24 &&
-	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 ||
-		o->head_dim == 128) &&
+	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 || o->head_dim == 128 ||
+		o->head_dim == 256) &&
 	       o->scale > 0 && attention_pieces(o->q, o->q_stride, o->q_head) &&
 	       attention_pieces(o->k, o->k_stride, o->k_head) &&
 	       attention_pieces(o->v, o->v_stride, o->v_head) &&

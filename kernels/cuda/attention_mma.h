@@ -319,9 +319,10 @@ static inline int attention_pieces(const void *p, int64_t stride, int64_t head)
 }
 
 #define BY_WIDTH(width, fn, T, ...)                                                                \
-	((width) == 64 ? fn<T, 64>(__VA_ARGS__) :                                                  \
-	 (width) == 80 ? fn<T, 80>(__VA_ARGS__) :                                                  \
-	 (width) == 96 ? fn<T, 96>(__VA_ARGS__) :                                                  \
-			 fn<T, 128>(__VA_ARGS__))
+	((width) == 64  ? fn<T, 64>(__VA_ARGS__) :                                                 \
+	 (width) == 80  ? fn<T, 80>(__VA_ARGS__) :                                                 \
+	 (width) == 96  ? fn<T, 96>(__VA_ARGS__) :                                                 \
+	 (width) == 128 ? fn<T, 128>(__VA_ARGS__) :                                                \
+			  fn<T, 256>(__VA_ARGS__))
 
 #endif

@@ -7,12 +7,22 @@
  */
 #include "attention_mma.h"
 
-#define STEP 32 /* keys or queries that a warp takes at once */
+/* Keys or queries that a warp takes at once. */
+template <int D> ZR_INLINE constexpr int step()
+{
+	return D > 128 ? 16 : 32;
+}
 
 /* Of a tile that is loaded together: several steps, where shared memory holds two blocks of it. */
 template <int D> ZR_INLINE constexpr int tile_rows()
 {
-	return D < 128 ? 2 * STEP : STEP;
+	return D < 128 ? 2 * step<D>() : step<D>();
+}
+
+/* Tiles that walk by: the next one comes while one is computed, where 99 KB have room for both. */
+template <int D> ZR_INLINE constexpr int stages()
+{
+	return D > 128 ? 1 : 2;
 }
 
 /* Sixteens of rows that a warp takes: registers hold the results of so many. */
@@ -84,7 +94,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, KEYS = tile_rows<D>();
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, KEYS = tile_rows<D>(),
+		      STEP = step<D>();
+	constexpr bool AHEAD = stages<D>() == 2, HELD = D <= 128;
 	__shared__ lefts<BLOCK> rows;
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
@@ -96,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	const seen_keys seen = keys_seen(o, b, mine, 16 * M);
-	rows16<D, true> q[M], dout[M];
+	rows16<D, HELD> q[M], dout[M];
 	float acc[M][D / 8][4] = { { { 0 } } };
 	carrier<D> pieces, keys, values;
 
@@ -115,16 +127,21 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		dout[r].place(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
 	}
 	for (int j0 = from, at = 2 * BLOCK, other = 2 * BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
+		if (!AHEAD && j0 != from) {
+			__syncthreads(); /* nobody reads the one before it any more */
+			keys.template bring<KEYS>(tile_at<D>(room, at), length - j0);
+			values.template bring<KEYS>(tile_at<D>(room, at + KEYS), length - j0);
+		}
 		zr_copied();
 		/* this tile is here, and nobody reads the one before it any more */
 		__syncthreads();
-		if (j0 == from)
+		if (HELD && j0 == from)
 #pragma unroll
 			for (int r = 0; r < M; r++) {
 				q[r].hold();
 				dout[r].hold();
 			}
-		if (j0 + KEYS < end) {
+		if (AHEAD && j0 + KEYS < end) {
 			keys.template bring<KEYS>(tile_at<D>(room, other), length - j0 - KEYS);
 			values.template bring<KEYS>(tile_at<D>(room, other + KEYS),
 						    length - j0 - KEYS);
@@ -154,8 +171,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			grad_scores<PLAIN>(o, s, dp, scale, m, bits, of);
 			add_rows<T, D>(acc, dp, k);
 		}
-		other = at;
-		at = 4 * BLOCK + 2 * KEYS - at;
+		if (AHEAD) {
+			other = at;
+			at = 4 * BLOCK + 2 * KEYS - at;
+		}
 	}
 #pragma unroll
 	for (int r = 0; r < M; r++)
@@ -179,13 +198,29 @@ ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int i, int
 	return i;
 }
 
-/* A row is a key: scores are transposed. The queries of all heads that read it. */
-template <class T, int D, bool PLAIN>
+/* Row `half` of 16 keys, of gradient `which` (0: of keys, 1: of values): to sums, if there are any,
+ * or to the gradient. */
+template <class T, int D>
+ZR_DEVICE void store_key(const struct zr_op_attention &o, float *sums, int which, const heads &to,
+			 int64_t b, int64_t row, int64_t kv, const float (&x)[D / 8][4], int half,
+			 float by)
+{
+	if (sums)
+		store_sums<D>(sums + zr_key_sums_at(&o, b, row, kv, which), x, half, by);
+	else
+		store_row<T, D>((T *)to.x + row_of(o, to, b, row, kv), x, half, by);
+}
+
+/* A row is a key: scores are transposed. The queries of all heads that read it. DK, DV: which
+ * gradients; registers do not hold both of the widest heads. */
+template <class T, int D, bool PLAIN, bool DK, bool DV>
 static __global__ void __launch_bounds__(THREADS, 2)
 	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>();
+	constexpr int M = sixteens<D, PLAIN>(), BLOCK = ROWS * M, QUERIES = tile_rows<D>(),
+		      STEP = step<D>();
+	constexpr bool AHEAD = stages<D>() == 2;
 	constexpr bool HELD = M == 1 && D < 96; /* else registers are short */
 	__shared__ lefts<QUERIES> of_tile[2];
 	__shared__ int starts[2][QUERIES]; /* of the queries' documents */
@@ -201,7 +236,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		  end = end_of_walk(o, b, from, j0 + BLOCK, QUERIES);
 	const float scale = score_unit(o), m = PLAIN ? 1 : keep_scale(o);
 	rows16<D, HELD> k[M], v[M];
-	float dk[M][D / 8][4] = { { { 0 } } }, dv[M][D / 8][4] = { { { 0 } } };
+	float dk[DK ? M : 1][DK ? D / 8 : 1][4] = { { { 0 } } };
+	float dv[DV ? M : 1][DV ? D / 8 : 1][4] = { { { 0 } } };
 	carrier<D> pieces;
 
 	const auto bring = [&](int stage, int h, int i0) {
@@ -219,8 +255,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 	pieces.start(as_k(o, o.k), row_of(o, as_k(o, o.k), b, j0, kv));
 	pieces.template bring<BLOCK>(tile_at<D>(room, 0), length - j0);
-	pieces.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j0, kv));
-	pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
+	if constexpr (DK) {
+		pieces.start(as_v(o, o.v), row_of(o, as_v(o, o.v), b, j0, kv));
+		pieces.template bring<BLOCK>(tile_at<D>(room, BLOCK), length - j0);
+	}
 	if (!o.starts && (int)threadIdx.x < QUERIES)
 		starts[0][threadIdx.x] = starts[1][threadIdx.x] = 0;
 	bring(0, first_h, from);
@@ -229,12 +267,16 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		k[r].place(tile_at<D>(room, 0), (warp * M + r) * 16);
 		v[r].place(tile_at<D>(room, BLOCK), (warp * M + r) * 16);
 	}
-	for (int h = first_h, i0 = from, stage = 0; h < end_h; stage ^= 1) {
+	for (int h = first_h, i0 = from, stage = 0; h < end_h; stage ^= AHEAD) {
 		const tile<D> tiles = tile_at<D>(room, 2 * BLOCK + stage * 2 * QUERIES);
 		const lefts<QUERIES> &now = of_tile[stage];
 		const auto first = [&](int i) { return first_since(o, starts[stage][i - i0], i); };
 		const int next = i0 + QUERIES < end ? i0 + QUERIES : from,
 			  next_h = next == from ? h + 1 : h;
+		if (!AHEAD && (i0 != from || h != first_h)) {
+			__syncthreads(); /* nobody reads those before them any more */
+			bring(0, h, i0);
+		}
 		zr_copied();
 		/* these queries are here, and nobody reads those before them any more */
 		__syncthreads();
@@ -244,7 +286,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 				k[r].hold();
 				v[r].hold();
 			}
-		if (next_h < end_h)
+		if (AHEAD && next_h < end_h)
 			bring(stage ^ 1, next_h, next);
 #pragma unroll 1
 		for (int part = 0; part < QUERIES; part += STEP) {
@@ -264,7 +306,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 						  key = mine + r * 16 + g + e / 2 * 8;
 					return (key <= query) & (key >= first(query));
 				});
-			add_scores<T>(dp, v, dout);
+			if constexpr (DK)
+				add_scores<T>(dp, v, dout);
 			if constexpr (!PLAIN)
 				bits = kept<STEP / 8>(o, element(o, b, h, i + 2 * t, mine + g), 1,
 						      (uint64_t)zr_drop_rows(&o));
@@ -272,8 +315,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 				return now.of(part + c * 8 + 2 * t + e % 2);
 			};
 			grad_scores<PLAIN>(o, s, dp, scale, m, bits, of);
-			add_rows<T, D>(dv, s, dout);
-			add_rows<T, D>(dk, dp, q);
+			if constexpr (DV)
+				add_rows<T, D>(dv, s, dout);
+			if constexpr (DK)
+				add_rows<T, D>(dk, dp, q);
 		}
 		h = next_h;
 		i0 = next;
@@ -285,16 +330,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			const int row = mine + r * 16 + g + 8 * half;
 			if (row >= length)
 				continue;
-			if (o.key_sums) {
-				float *const to = o.key_sums + zr_key_sums_at(&o, b, row, kv, 0);
-				store_sums<D>(to, dk[r], half, o.scale);
-				store_sums<D>(to + o.kv_heads * D, dv[r], half, 1);
-				continue;
-			}
-			store_row<T, D>((T *)op.dk + row_of(o, as_k(o, op.dk), b, row, kv), dk[r],
-					half, o.scale);
-			store_row<T, D>((T *)op.dv + row_of(o, as_v(o, op.dv), b, row, kv), dv[r],
-					half, 1);
+			if constexpr (DK)
+				store_key<T, D>(o, o.key_sums, 0, as_k(o, op.dk), b, row, kv, dk[r],
+						half, o.scale);
+			if constexpr (DV)
+				store_key<T, D>(o, o.key_sums, 1, as_v(o, op.dv), b, row, kv, dv[r],
+						half, 1);
 		}
 }
 
@@ -302,15 +343,22 @@ template <class T, int D, bool PLAIN>
 static cudaError_t launch(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	constexpr int rows = ROWS * sixteens<D, PLAIN>();
-	constexpr size_t shared = (2 * rows + 4 * tile_rows<D>()) * tile<D>::STRIDE * 2;
+	constexpr size_t shared =
+		(2 * rows + 2 * stages<D>() * tile_rows<D>()) * tile<D>::STRIDE * 2;
 	const struct zr_op_attention *o = &op->fwd;
 	cudaError_t e = zr_launch(dq_kernel<T, D, PLAIN>,
 				  attention_grid(o, o->heads, o->first, rows), dim3(THREADS),
 				  shared, s, *op);
 	if (e != cudaSuccess)
 		return e;
-	return zr_launch(dkv_kernel<T, D, PLAIN>, attention_grid(o, o->kv_heads, 0, rows),
-			 dim3(THREADS), shared, s, *op);
+	const dim3 grid = attention_grid(o, o->kv_heads, 0, rows);
+	if constexpr (D <= 128)
+		return zr_launch(dkv_kernel<T, D, PLAIN, true, true>, grid, dim3(THREADS), shared,
+				 s, *op);
+	e = zr_launch(dkv_kernel<T, D, PLAIN, false, true>, grid, dim3(THREADS), shared, s, *op);
+	if (e != cudaSuccess)
+		return e;
+	return zr_launch(dkv_kernel<T, D, PLAIN, true, false>, grid, dim3(THREADS), shared, s, *op);
 }
 
 template <class T, int D>

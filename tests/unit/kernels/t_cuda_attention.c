@@ -120,7 +120,8 @@ static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },
 					     { 1, 64, 4, 2, 64 },  { 1, 131, 2, 2, 96 },
 					     { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
-					     { 1, 261, 1, 1, 64 } };
+					     { 1, 261, 1, 1, 64 }, { 1, 37, 2, 1, 256 },
+					     { 1, 71, 2, 1, 256 }, { 1, 85, 1, 1, 256 } };
 	(void)state;
 	attention_pad = 8;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -180,7 +181,8 @@ static void tiles_seen_in_part_agree_with_the_scalar_kernel(void **state)
 	static const int64_t shapes[][5] = { { 1, 261, 1, 1, 64 },
 					     { 1, 230, 1, 1, 80 },
 					     { 1, 230, 1, 1, 96 },
-					     { 1, 230, 1, 1, 128 } };
+					     { 1, 230, 1, 1, 128 },
+					     { 1, 100, 2, 1, 256 } };
 	static const struct options masks[] = {
 		{ .documents = 1 },
 		{ .window = 100 },
@@ -327,9 +329,11 @@ static void slices_of(const struct variant *v, const int64_t shape[5], int32_t d
 static void slices_have_the_bits_of_the_whole(void **state)
 {
 	static const int64_t narrow[5] = { 2, 70, 2, 1, 18 };
-	static const int64_t shapes[][5] = {
-		{ 1, 150, 2, 1, 64 }, { 2, 45, 2, 2, 80 }, { 1, 70, 2, 1, 96 }, { 1, 70, 1, 1, 128 }
-	};
+	static const int64_t shapes[][5] = { { 1, 150, 2, 1, 64 },
+					     { 2, 45, 2, 2, 80 },
+					     { 1, 70, 2, 1, 96 },
+					     { 1, 70, 1, 1, 128 },
+					     { 1, 40, 2, 1, 256 } };
 	static const struct options all[] = {
 		{ 0 },
 		{ .dropout = 0.25f, .window = 24 },
@@ -337,10 +341,12 @@ static void slices_have_the_bits_of_the_whole(void **state)
 		{ .window = 9 },
 	};
 	(void)state;
-	for (size_t i = 0; i < 4; i++) {
-		slices_of(&fma_kernels, narrow, i % 3 ? ZR_F32 : ZR_BF16, &all[i]);
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		const struct options *options = &all[i % (sizeof all / sizeof *all)];
+		if (i < sizeof all / sizeof *all)
+			slices_of(&fma_kernels, narrow, i % 3 ? ZR_F32 : ZR_BF16, options);
 		attention_pad = 8;
-		slices_of(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16, &all[i]);
+		slices_of(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16, options);
 		attention_pad = 3;
 	}
 }
