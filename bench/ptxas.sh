@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # ptxas.sh [TARGET...] - registers, shared memory, stack and spilled bytes of every CUDA kernel, for
-# sm_80, sm_90 and sm_100 or the given ones; bench/results/ptxas.txt is what it printed last. Needs
+# all that are compiled by default or the given ones; bench/results/ptxas.txt is what it printed last. Needs
 # nvcc. Fails if a kernel has a stack, for what it spills or for arrays that are not in registers,
 # and is not in the list of those that may, which is at the end of this file.
 cd "$(dirname "$0")/.." || exit 1
-targets=${*:-80 90 100}
+targets=${*:-80 86 89 90 100 120}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
