@@ -6,7 +6,7 @@ usage: reach.py COUNTERS SECONDS
 
 COUNTERS has a folder for each test, with the .gcda files that its processes left; SECONDS a line for each test: processor seconds
 and name. Scripts are left out one by one, the one first that costs most for each branch of the product that no other test reaches,
-until one branch in two hundred is lost. Prints those scripts: name, seconds, branches lost with it.
+until one branch in fifty is lost. Prints those scripts: name, seconds, branches lost with it.
 """
 import collections
 import os
@@ -15,7 +15,7 @@ import sys
 
 MAGIC = b"adcg"  # of gcda files of a little-endian machine
 FUNCTION, ARCS = 0x01000000, 0x01A10000
-LOSS = 1 / 200
+LOSS = 1 / 50
 FLAT = 15  # branches that count as lost in any case, so that cheap scripts stay
 
 
