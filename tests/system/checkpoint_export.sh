@@ -160,6 +160,11 @@ trained biased llama.ini -o optimizer.bias_correction=no
 refused 'an option that torch has not' '\[optimizer\] bias_correction = no' --to dcp run-biased
 trained rates llama.ini -o optimizer.plain.lr=2e-2
 refused 'two rates, for DeepSpeed' 'learning rates [0-9.e-]* and [0-9.e-]*, .*--to dcp' --to universal run-rates/checkpoints/step-00000004
+trained adapted llama.ini -o adapter.plugin=lora -o adapter.r=2 -o optimizer.plain.match='*lora_B*'
+refused 'adapters' '\[adapter\]: states of adapters are not exported; without --to' --to dcp run-adapted
+conf mixtral.ini "$ZR_SRCDIR/tests/golden/pretrained/mixtral" "*norm.weight"
+trained mixtral mixtral.ini
+refused 'experts' 'tensor model\.layers\.0\.[a-z_.]*experts\.0\.[a-z0-9_.]*: transformers has all experts' --to universal run-mixtral
 refused 'a type' '--to writes what a training goes on from, in fp32' --to dcp --dtype bf16 run-llama
 refused 'a form that is none' '--to .*universal' --to pickle run-llama
 mkdir there
