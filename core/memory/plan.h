@@ -231,7 +231,9 @@ void zr_runs_place(const struct zr_setup *s, struct zr_plan *p);
 /* update/partial.c: takes bytes of ZR_R_HOST from `at` on; returns where they end. */
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at);
 
-/* update/whole.c */
+/* update/whole.c: an error where what a rank holds of a state does not fill the 64 bytes that the
+ * next one begins at. */
+int zr_whole_check(const struct zr_setup *s, struct zr_error *err);
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
 
 /* Blocks of a tensor's unit whose master and state a rank holds: n may be 0. */

@@ -232,7 +232,9 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	}
 
 	zr_runs_place(s, p);
-	int rc = zr_clip_place(s, &p->clip, err);
+	int rc = zr_whole_check(s, err);
+	if (!rc)
+		rc = zr_clip_place(s, &p->clip, err);
 	if (rc)
 		return rc;
 

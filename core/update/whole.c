@@ -36,6 +36,43 @@ uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t tensor, int64_t bloc
 
 /* ---- the plan ---- */
 
+/* Whether all that ranks hold of a state ends where the next one may begin. */
+static int fills(const struct zr_setup *s, int32_t tensor, uint32_t state)
+{
+	const uint64_t block = zr_whole_kind_bytes(s, tensor, state + 1);
+	uint64_t over = (uint64_t)s->facts.layout.tensor[tensor].blocks * block % 64;
+	if (block % 64 == 0)
+		return 1;
+
+	for (int r = 0; r < s->facts.process.world; r++)
+		over |= (uint64_t)zr_rank_holds(&s->facts, tensor, r).n * block % 64;
+	return !over;
+}
+
+static int check_tensor(const struct zr_setup *s, int32_t tensor, struct zr_error *err)
+{
+	const struct zr_optimizer *o = optimizer_of(s, tensor);
+	for (uint32_t i = 0; i < o->n_states; i++) {
+		if (fills(s, tensor, i))
+			continue;
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: state %s has %llu bytes per block; with step_whole() a "
+			      "multiple of 64 fits every number of ranks; mend the plugin's table",
+			      o->it.section->plugin->path, zr_optimizer_state(o, i)->name,
+			      (unsigned long long)zr_whole_kind_bytes(s, tensor, i + 1));
+	}
+	return 0;
+}
+
+int zr_whole_check(const struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < s->facts.layout.n_tensors; i++)
+		if (zr_is_whole(optimizer_of(s, i)) && !s->facts.frozen[i])
+			rc = check_tensor(s, i, err);
+	return rc;
+}
+
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 {
 	p->chunk = chunk;

@@ -53,7 +53,8 @@ struct zr_state {
 	 * block_bytes() says it (since minor 5) */
 	int32_t dtype;
 	/* instead of dtype: the plugin's own form, of so many bytes (at most 1 MiB) for the
-	 * ZR_BLOCK elements of a block, the padding of a tensor's last block included. In a
+	 * ZR_BLOCK elements of a block, the padding of a tensor's last block included; with
+	 * step_whole() a multiple of 64. In a
 	 * sub-group the block that has element i starts at i / ZR_BLOCK * bytes_per_block of the
 	 * state's data, whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
 	uint32_t bytes_per_block;

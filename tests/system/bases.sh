@@ -57,6 +57,12 @@ is 'the plan has them' "$(state 1) $(state 2) $(state 1 -o optimizer.max_precond
 
 like 'on a device that alone reaches its memory it is refused by name' "$(run 1 "${apart[@]}")" \
 	'optimizer soap runs on host memory only: add \[offload.optimizer\]'
+# States of so many bytes per block whatever the shape must fill places that begin at multiples of 64 bytes.
+sed 's/^#define SUMS .*/#define SUMS 300/' "$ZR_SRCDIR/tests/examples/adafactor.c" > adafactor.c
+"${cc[@]}" -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o adafactor.so adafactor.c -lm
+like 'bytes per block that do not fit whole parameters are refused by name' "$(run 2 -o optimizer.plugin=adamw \
+	-o optimizer.matrices.plugin="$scratch/adafactor.so" -o optimizer.matrices.match='*.c_fc.weight' -o optimizer.precondition_frequency=)" \
+	'adafactor.so: state sums has 300 bytes per block; with step_whole\(\) a multiple of 64 fits every number of ranks'
 like 'a matrix far longer than wide is refused by name' "$(run 1 -o model.width=2 -o model.heads=1 -o model.context=1024)" \
 	'tensor .* has a shape that state bases of soap needs [0-9]+ bytes per block for, where multiples of 64 up to 1048576 can be'
 done_testing
