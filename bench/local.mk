@@ -2,7 +2,7 @@
 EXTRA_DIST += %D%/run %D%/torch_peer.py %D%/growth %D%/gpt2_124m.sh %D%/collectives.c \
 	%D%/nvme_step.sh %D%/nvme_checksums.sh \
 	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py %D%/attention.py \
-	%D%/sft.py %D%/module.py %D%/results/sft.txt %D%/templates.py %D%/results/templates.txt \
+	%D%/sft.py %D%/module.py %D%/results/module.txt %D%/results/sft.txt %D%/templates.py %D%/results/templates.txt \
 	%D%/results/chat.txt %D%/results/attention.txt %D%/results/low_rank.txt \
 	%D%/results/experts.txt %D%/results/forecast.txt %D%/moments8.sh %D%/results/moments8.txt \
 	%D%/forecast.sh %D%/watching.sh %D%/results/watching.txt %D%/results/ptxas.txt %D%/results/tokenizers.txt

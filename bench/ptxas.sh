@@ -38,7 +38,13 @@ done | tee "$work/table"
 may='adamw8<float> 8 one register on sm_90
 forward_kernel<f16,96,true,true> 8 the same, where the largest scores are wanted
 forward_kernel<bf16,96,true,true> 8 the same
-bias_part_kernel 16 the four sums of a thread, once, on sm_100'
+bias_part_kernel 16 the four sums of a thread, once, on sm_100
+fold_many 96 partial sums of a tree, whose depth the number of ranks says
+dkv_kernel<f16,64,true,true,true> 8 two or three registers on sm_120
+dkv_kernel<bf16,64,true,true,true> 8 the same
+dq_kernel<f16,64,true> 8 the same
+dq_kernel<bf16,64,true> 8 the same
+rmsnorm_kernel<bf16,32> 32 the longest rows that registers keep, on sm_120'
 awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
 	$5 + 0 > 0 {
 		ok = 0
