@@ -4,7 +4,7 @@
 # module.py - a step of a PyTorch module under zeroth.torch, beside the same module with PyTorch's
 # fused AdamW and with DeepSpeed, each in a process of its own, in turns.
 #
-#   bench/module.py [--rounds N] [--batch B] [--tokens T] [--stage S] [--only FORM,...]
+#   bench/module.py [--rounds N] [--steps N] [--batch B] [--tokens T] [--stage S] [--only FORM,...]
 #
 # The module is GPT-2 124M of torch_peer.py. Forms: fp32, and bf16, which is autocast beside
 # [precision] plugin = bf16 (weights in bf16, masters in fp32). Each process says how long its start
@@ -173,7 +173,7 @@ class Peer:
         self.process.wait()
 
 
-def compare(form, names, rounds, ask):
+def compare(form, names, rounds, steps, ask):
     peers = []
     for name in names:
         peer = Peer(name, form, ask)
@@ -187,7 +187,7 @@ def compare(form, names, rounds, ask):
     seen = {p.name: [] for p in peers}
     for i in range(rounds):
         for peer in peers[i % len(peers) :] + peers[: i % len(peers)]:
-            seen[peer.name].append(peer.steps(2))
+            seen[peer.name].append(peer.steps(steps))
     base = [x["seconds"] for x in seen["plain"]]
     for peer in peers:
         mine = [x["seconds"] for x in seen[peer.name]]
@@ -207,6 +207,7 @@ def compare(form, names, rounds, ask):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--steps", type=int, default=2, help="of a round")
     p.add_argument("--batch", type=int, default=4)
     p.add_argument("--tokens", type=int, default=256)
     p.add_argument("--stage", type=int, default=2)
@@ -218,7 +219,7 @@ def main():
     if args.serve:
         return serve(*args.serve, ask)
     for form in args.only.split(","):
-        compare(form, args.peers.split(","), args.rounds, ask)
+        compare(form, args.peers.split(","), args.rounds, args.steps, ask)
 
 
 main()
