@@ -452,6 +452,42 @@ static int declare_model(struct zr_setup *s, struct zr_error *err)
 	return zr_config_blame(s->cfg, model->section->name, ZR_EINVAL, err, "%s", why.text);
 }
 
+static int start_precision(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_precision_info *t = &s->facts.types;
+	t->size = sizeof *t;
+	int rc = zr_setup_start(s, &s->roles.precision, "precision", "zr.precision/1", err);
+	if (rc || (rc = ZR_ASK(&s->roles.precision, precision, info, err, t)))
+		return rc;
+	if (!zr_dtype_find(t->dtype, NULL)->trains || !zr_dtype_find(t->comm_dtype, NULL)->trains ||
+	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: info: dtype is %d, comm_dtype %d, master "
+			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_"
+			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
+			      s->roles.precision.section->plugin->path, t->dtype, t->comm_dtype,
+			      t->master);
+	if ((uint32_t)t->products >
+	    (t->dtype == ZR_BF16 ? ZR_PRODUCTS_FP8_E5M2_GRADIENTS : ZR_PRODUCTS_WHOLE))
+		return zr_err(
+			err, ZR_EINVAL,
+			"plugin %s: info: products is %d; expected one of ZR_PRODUCTS_*, WHOLE "
+			"where dtype is not ZR_BF16; mend it",
+			s->roles.precision.section->plugin->path, t->products);
+	return 0;
+}
+
+static int check_products(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_setup_facts *f = &s->facts;
+	if (!f->types.products || f->decl.has_products)
+		return 0;
+	return zr_config_blame(s->cfg, "precision", ZR_ENOTSUP, err,
+			       "products: model %s computes its linear maps in bf16 alone; set "
+			       "products = bf16, or take another model",
+			       zr_model_of(&s->roles)->section->plugin->desc->id);
+}
+
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_setup_facts *f = &s->facts;
@@ -463,12 +499,15 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	}
 	if (zr_experts_apart(&f->homes))
 		f->decl.expert_ranks = f->homes.ranks;
+	f->decl.products = f->types.products;
 	int rc = zr_setup_start(s, &s->roles.model, "model", "zr.model/1", err);
 	f->process.model = &s->roles.model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = zr_setup_start(s, &s->roles.adapter, "adapter", "zr.model/1", err);
 	if (!rc)
 		rc = declare_model(s, err);
+	if (!rc)
+		rc = check_products(s, err);
 	if (!rc)
 		rc = zr_setup_check_cuts(s, err);
 	if (!rc)
@@ -514,20 +553,7 @@ static int check_persistent(struct zr_setup *s, struct zr_error *err)
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
-	struct zr_precision_info *t = &s->facts.types;
-	t->size = sizeof *t;
-	int rc = zr_setup_start(s, &s->roles.precision, "precision", "zr.precision/1", err);
-	if (rc || (rc = ZR_ASK(&s->roles.precision, precision, info, err, t)))
-		return rc;
-	if (!zr_dtype_find(t->dtype, NULL)->trains || !zr_dtype_find(t->comm_dtype, NULL)->trains ||
-	    (uint32_t)t->master > (t->dtype == ZR_BF16 ? ZR_MASTER_AUTO : ZR_MASTER_FP32))
-		return zr_err(err, ZR_EINVAL,
-			      "plugin %s: info: dtype is %d, comm_dtype %d, master "
-			      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for both and one of ZR_"
-			      "MASTER_*, FP32 where dtype is not ZR_BF16; mend it",
-			      s->roles.precision.section->plugin->path, t->dtype, t->comm_dtype,
-			      t->master);
-	rc = zr_codes_choose(s, err);
+	int rc = zr_codes_choose(s, err);
 	if (rc)
 		return rc;
 	return zr_setup_start(s, &s->roles.activation, "activation", "zr.activation/1", err);
@@ -674,6 +700,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = start_data(s, err);
 	if (!rc)
 		rc = start_comm(s, err);
+	if (!rc)
+		rc = start_precision(s, err);
 	if (!rc)
 		rc = start_model(s, err);
 	if (!rc)

@@ -136,6 +136,28 @@ static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t
 	return zr_fail(h, ZR_EINVAL, "%s: activation %d is no GELU", op, activation);
 }
 
+static inline int zr_check_fp8(const struct zr_host *h, const struct zr_op_matmul *o)
+{
+	if (!(o->flags & ZR_MM_FP8)) {
+		if (o->flags & (ZR_MM_E5M2_A | ZR_MM_SAME_A))
+			return zr_fail(h, ZR_EINVAL,
+				       "matmul: ZR_MM_E5M2_A and ZR_MM_SAME_A go "
+				       "with ZR_MM_FP8");
+		return ZR_OK;
+	}
+	if (o->a.dtype != ZR_BF16 || o->b.dtype != ZR_BF16)
+		return zr_fail(h, ZR_ENOTSUP,
+			       "matmul: operands of element types %d and %d, where those of a "
+			       "product in 8 bits are bf16",
+			       o->a.dtype, o->b.dtype);
+	if (o->flags & ZR_MM_TRANS_A)
+		return zr_fail(h, ZR_ENOTSUP,
+			       "matmul: in 8 bits the first operand is not transposed");
+	if (!ZR_HAS(o, struct zr_op_matmul, work) || !o->work)
+		return zr_fail(h, ZR_EINVAL, "matmul: a product in 8 bits has no work memory");
+	return ZR_OK;
+}
+
 static inline int zr_check_matmul(const struct zr_host *h, const struct zr_op_matmul *o)
 {
 	int rc = zr_check_array(h, "matmul", &o->a);
@@ -147,6 +169,8 @@ static inline int zr_check_matmul(const struct zr_host *h, const struct zr_op_ma
 	    (o->d.dtype != ZR_F32 || o->bias || o->flags & ZR_MM_GELU))
 		rc = zr_fail(h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
+	if (!rc)
+		rc = zr_check_fp8(h, o);
 	if (rc)
 		return rc;
 	return zr_check_gelu(h, "matmul", o->activation);

@@ -50,6 +50,17 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 	return op;
 }
 
+/* A matrix in bf16 [rows][ld], of which `width` columns count, and where it becomes one of numbers
+ * of 8 bits, in bf16 [rows][width]: see ZR_MM_FP8. Rows share a power of two, or columns do. */
+struct zr_narrowing {
+	int64_t rows, width, ld;
+	const void *from;
+	void *to;
+	int32_t e5m2, rsv; /* e5m2: 0: E4M3 */
+};
+
+#define ZR_NARROW_COLUMNS 64
+
 #define ZR_LN_TILE      64         /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 

@@ -122,6 +122,26 @@ static inline struct zr_op_matmul zr_low_rank_update(const struct zr_op_matmul_l
 	return op;
 }
 
+/* narrow.cu: numbers of 8 bits as ZR_MM_FP8 says, bits of the CPU's scalar kernels: without `scale`
+ * in bf16, `to` as of.to says. With it as codes of E4M3 or E5M2, which scale[i] times a code's
+ * number is the element's: `to` is [rows][width] and scale [rows]; or, where columns share a power
+ * of two, [width][rows] and [width]. */
+struct zr_cuda_narrowing {
+	struct zr_narrowing of; /* its `to` is of no use */
+	void *to;
+	float *scale;
+	uint32_t *part; /* where columns share one: [ceil(rows / ZR_CUDA_NARROW_PART)][width] */
+};
+#define ZR_CUDA_NARROW_PART 256
+cudaError_t zr_cuda_narrow_rows(const struct zr_cuda_narrowing *, cudaStream_t);
+cudaError_t zr_cuda_narrow_columns(const struct zr_cuda_narrowing *, cudaStream_t);
+/* D = or += sums[m][n] times a[row] and b[column], which are powers of two, + bias, as op says */
+struct zr_cuda_scaling {
+	struct zr_op_matmul op;
+	const float *sums, *a, *b;
+};
+cudaError_t zr_cuda_scale_sums(const struct zr_cuda_scaling *, cudaStream_t);
+
 /* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T
  * - first] floats */
 #define ZR_CUDA_HEAD_DIM 256

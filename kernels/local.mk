@@ -42,6 +42,7 @@ kernel_headers = \
 	%D%/cpu/moments8.h \
 	%D%/cpu/moments8_simd.h \
 	%D%/cpu/mx.h \
+	%D%/cpu/narrow.h \
 	%D%/cpu/raise.h \
 	%D%/cpu/rng.h \
 	%D%/cpu/route.h \
@@ -78,6 +79,7 @@ kernel_scalar = \
 	%D%/cpu/master.c \
 	%D%/cpu/muon.c \
 	%D%/cpu/mx.c \
+	%D%/cpu/narrow.c \
 	%D%/cpu/residual.c \
 	%D%/cpu/rmsnorm.c \
 	%D%/cpu/rotary.c \
@@ -110,6 +112,7 @@ kernel_simd = \
 	%D%/cpu/master.simd.c \
 	%D%/cpu/muon.simd.c \
 	%D%/cpu/mx.simd.c \
+	%D%/cpu/narrow.simd.c \
 	%D%/cpu/residual.simd.c \
 	%D%/cpu/rmsnorm.simd.c \
 	%D%/cpu/rotary.simd.c \
@@ -197,6 +200,7 @@ cuda_kernels = \
 	%D%/cuda/matmul.cu \
 	%D%/cuda/matmul_grouped.cu \
 	%D%/cuda/mx.cu \
+	%D%/cuda/narrow.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
 cuda_headers = %D%/kernels_cuda.h \

@@ -145,6 +145,12 @@ void zr_test_precision(struct zr_check *c)
 			      info.comm_dtype);
 	if (info.master != ZR_MASTER_FP32 && info.dtype != ZR_BF16)
 		zr_check_fail(c, "master is %d, which goes with ZR_BF16 only", info.master);
+	if (info.products < ZR_PRODUCTS_WHOLE || info.products > ZR_PRODUCTS_FP8_E5M2_GRADIENTS ||
+	    (info.products && info.dtype != ZR_BF16))
+		zr_check_fail(c,
+			      "products is %d, expected ZR_PRODUCTS_*, others than WHOLE with "
+			      "ZR_BF16 only",
+			      info.products);
 	zr_must(&t, ZR_CALL(c, ZR_PURE, "start", v->start(t.inst, &s)));
 	middle = s;
 	for (int i = 0; i < 300; i++) {

@@ -413,7 +413,7 @@ static const struct zr_import_key keys[] = {
 	WITH("fp16", "precision.plugin", hf_precision, "fp16"),
 	WITH("float16", "precision.plugin", hf_precision, "fp16"),
 	NONE("[precision] plugin = fp32 is the default", "float32"),
-	STOP("no", "use bf16", "fp8"),
+	STOP("no", "torchao scales others than [precision] products = fp8 does", "fp8"),
 	MADE("tf32", "device.tf32", hf_tf32),
 	MADE("gradient_checkpointing", "activation.plugin", hf_recompute),
 	NONE("recomputing gives the same bits", "gradient_checkpointing_kwargs.*"),

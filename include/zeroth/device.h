@@ -51,6 +51,23 @@ struct zr_matrices;    /* zeroth/matrices.h */
  * the bits of what is computed at once. A device whose products come from a library may do without;
  * its results then agree within rounding. */
 #define ZR_MM_EACH_ROW 16u
+/* Both operands, in bf16, are rounded to numbers of 8 bits before they are multiplied: each row of
+ * op(A) and each column of op(B), over all of K, times a power of two by which its largest
+ * magnitude comes to lie at most at ZR_E4M3_MOST, and above half of that, but for magnitudes below
+ * 2^-109; then each element to the nearest number of E4M3 (Micikevicius et al. 2022), ties to even.
+ * So what an element becomes depends on its row or column alone. A row or column with an element
+ * that is no finite number becomes NaN: a loss scale notices it. A is not ZR_MM_TRANS_A. Devices
+ * that have matmul_work() can. */
+#define ZR_MM_FP8 32u
+/* With ZR_MM_FP8: op(A) is rounded to numbers of E5M2 instead, at most at ZR_E5M2_MOST, but for
+ * magnitudes below 2^-95. */
+#define ZR_MM_E5M2_A 64u
+/* With ZR_MM_FP8: since the call before, which had the same a, lda, m, k and ZR_MM_E5M2_A, nobody
+ * has written to `work`, nor to what a points to. */
+#define ZR_MM_SAME_A 128u
+
+#define ZR_E4M3_MOST 448.0f   /* 1.75 * 2^8; normal from 2^-6 on, below it multiples of 2^-9 */
+#define ZR_E5M2_MOST 57344.0f /* 1.75 * 2^15; normal from 2^-14 on, below it multiples of 2^-16 */
 
 /* D[M,N] = op(A)[M,K] * op(B)[K,N] + bias[N]. GROWABLE. */
 struct zr_op_matmul {
@@ -62,6 +79,7 @@ struct zr_op_matmul {
 	void *pre;             /* with ZR_MM_GELU: [M, N] of D's type, ldd apart; may be NULL */
 	int32_t activation;    /* with ZR_MM_GELU: ZR_ACT_GELU_TANH (also 0) or ZR_ACT_GELU_ERF */
 	int32_t rsv;
+	void *work; /* with ZR_MM_FP8: matmul_work() bytes */
 };
 
 /* D = op(A) op(B) + drop(gain U V) + bias, then GELU, as `product` says: a low-rank update of op(B)
@@ -463,6 +481,8 @@ struct zr_ops {
 	/* (optional) [train] slices needs it */
 	int (*cast_heads)(const struct zr_ops *, struct zr_stream *,
 			  const struct zr_op_cast_heads *);
+	/* (optional) products with ZR_MM_FP8 need it. Depends on flags, types, m, n and k alone. */
+	uint64_t (*matmul_work)(const struct zr_ops *, const struct zr_op_matmul *);
 	/* (optional, all) what core lends optimizers as members of struct zr_opt_step. `native` is
 	 * for kernels of models and adapters, too: they go into its stream. */
 	const struct zr_native *native;

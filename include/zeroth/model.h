@@ -163,6 +163,10 @@ struct zr_model_decl {
 	 * its attention. The model sets 0 if sequence_ranks does not divide the key heads of all
 	 * its layers, or if it cannot; else calls are as struct zr_layer_call says of it. */
 	int32_t by_heads;
+	/* Set by the host before declare(): ZR_PRODUCTS_* of zeroth/precision.h. A model that
+	 * computes the linear maps of its layers so sets has_products to 1; another one is refused
+	 * where it is not ZR_PRODUCTS_WHOLE. */
+	int32_t products, has_products;
 };
 
 /* Bytes of a layer for (batch, length). GROWABLE. */

@@ -34,6 +34,16 @@ extern "C" {
  * copies are, else in fp32: the same bits. */
 #define ZR_MASTER_AUTO 4
 
+/* How products with the weights of a layer's linear maps are computed. */
+#define ZR_PRODUCTS_WHOLE 0 /* in `dtype` */
+/* Since minor 5, with dtype ZR_BF16 only: operands of 16 bits are rounded to numbers of 8 bits,
+ * E4M3 (Micikevicius et al. 2022), which a row of activations or gradients, or an output of the
+ * weight (an input, in the backward), scales by a power of two of its own. All else is as it was:
+ * gradients of weights, embeddings, the head, norms, attention, routers, experts. */
+#define ZR_PRODUCTS_FP8 1
+/* The same, but that gradients are rounded to numbers of E5M2. */
+#define ZR_PRODUCTS_FP8_E5M2_GRADIENTS 2
+
 /* GROWABLE; filled by info(). */
 struct zr_precision_info {
 	uint32_t size;
@@ -41,6 +51,7 @@ struct zr_precision_info {
 	int32_t comm_dtype; /* gradients sent between ranks, if communication_data_type is `auto` */
 	int32_t master;     /* ZR_MASTER_*; all but FP32 with ZR_BF16 only */
 	int32_t scaled;     /* 1: there is a loss scale, and the host shows it */
+	int32_t products;   /* ZR_PRODUCTS_* */
 };
 
 /* All that the state machine remembers. Checkpoints save it. FROZEN. */

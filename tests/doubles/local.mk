@@ -2,7 +2,7 @@
 #
 # Plugins and programs that misbehave, or are watched, for tests. Scripts compile most of them, when
 # and as they want them.
-EXTRA_DIST += %D%/badoptimizer.c %D%/badplugin.c %D%/badprecision.c %D%/broken.c %D%/brokencomm.c %D%/brokenmixture.c %D%/brokenschedule.c %D%/declares.c %D%/devcomm.c %D%/documents.c \
+EXTRA_DIST += %D%/anew.c %D%/badoptimizer.c %D%/badplugin.c %D%/badprecision.c %D%/broken.c %D%/brokencomm.c %D%/brokenmixture.c %D%/brokenschedule.c %D%/declares.c %D%/devcomm.c %D%/documents.c \
 	%D%/drift.c %D%/faulty.c %D%/faultydevice.c %D%/groups.c \
 	%D%/heads.c %D%/hold.c %D%/lacking.c %D%/latedevice.c %D%/latedisk.c %D%/persistent.c %D%/planted.c %D%/rounding.c %D%/samples.c %D%/slowmonitor.c %D%/slowread.c %D%/unhashed.c %D%/whole.c \
 	%D%/watchdevice.c %D%/watchways.c %D%/wrapped.h

@@ -81,4 +81,7 @@ extern const struct zr_matrices cpu_matrices;
 /* matmul.c: some rows and columns of a product [m, n], with the bits that they have there. */
 int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n);
 
+/* narrow.c: turns a product in 8 bits into one of bf16, on copies of its operands in its work. */
+void cpu_narrow(const struct zr_inst *d, struct zr_op_matmul *op);
+
 #endif

@@ -287,10 +287,17 @@ static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
 	       const struct zr_op_matmul_low_rank *low, int64_t m, int64_t n)
 {
 	struct job job = { .d = ops->dev, .op = op, .low = low };
+	struct zr_op_matmul narrow;
 	int64_t tiles;
 	int rc = zr_check_matmul(ops->dev->h, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
+
+	if (op->flags & ZR_MM_FP8) {
+		narrow = *op;
+		cpu_narrow(ops->dev, &narrow);
+		job.op = op = &narrow;
+	}
 
 	const int tiles_of_64 = on_tiles(ops->dev, op);
 	job.g = grid_of(m, n, op->k, tiles_of_64 ? 64 : 48, !!(op->flags & ZR_MM_EACH_ROW),

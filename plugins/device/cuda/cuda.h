@@ -65,6 +65,7 @@ struct zr_inst {
 	void *scratch;
 	/* bytes of device memory for callers, and of live allocations */
 	uint64_t memory, used;
+	int codes;        /* whether the last operand of 8 bits became codes, else bf16 */
 	const char *last; /* operation that was enqueued last */
 	int complained;   /* while memory and streams were given back */
 	int strayed;      /* host memory that could not be asked of the node */

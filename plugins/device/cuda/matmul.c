@@ -14,7 +14,7 @@
  * term is rounded to D's type, and the sum once more with bias and GELU. Where it has dropout our
  * kernel computes it.
  */
-#include "cuda.h"
+#include "matmul.h"
 
 #include <string.h>
 
@@ -32,14 +32,8 @@ static cudaDataType_t type_of(int32_t dtype)
 
 /* ---- the product as cuBLASLt describes it ---------------------------------------- */
 
-/* Opaque structs on the stack: a step allocates nothing. */
-struct product {
-	cublasLtMatmulDescOpaque_t desc;
-	cublasLtMatrixLayoutOpaque_t a, b, d; /* of its A and B: ours the other way round */
-};
-
-static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what, const void *value,
-			  size_t size)
+cublasStatus_t cuda_product_set(struct product *p, cublasLtMatmulDescAttributes_t what,
+				const void *value, size_t size)
 {
 	return cublasLtMatmulDescSetAttribute(&p->desc, what, value, size);
 }
@@ -53,26 +47,29 @@ static cublasLtEpilogue_t epilogue_of(const struct zr_op_matmul *op)
 	return op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
 }
 
-static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_matmul *op)
+cublasStatus_t cuda_product_epilogue(struct product *p, const struct zr_op_matmul *op)
 {
 	const int aux = op->flags & ZR_MM_GELU && op->pre;
 	cublasLtEpilogue_t e = epilogue_of(op);
 	cudaDataType_t bias_type = type_of(op->b.dtype);
-	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
+	cublasStatus_t s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
 	if (!s && op->bias)
-		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, sizeof op->bias);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias,
+				     sizeof op->bias);
 	if (!s && op->bias)
-		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
+				     sizeof bias_type);
 	if (!s && aux)
-		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->pre, sizeof op->pre);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->pre,
+				     sizeof op->pre);
 	if (!s && aux) /* of the type of the result, which is what it means if none is said */
-		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->ldd, sizeof op->ldd);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->ldd,
+				     sizeof op->ldd);
 	return s;
 }
 
-/* trans: the other way round. */
-static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
-			     int64_t cols, int64_t ld, int trans)
+cublasStatus_t cuda_product_layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
+				   int64_t cols, int64_t ld, int trans)
 {
 	if (trans)
 		return cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)cols, (uint64_t)rows,
@@ -92,18 +89,18 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 
 	cublasStatus_t s = cublasLtMatmulDescInit(&p->desc, type, CUDA_R_32F);
 	if (!s)
-		s = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, sizeof trans_a);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, sizeof trans_a);
 	if (!s)
-		s = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &trans_b, sizeof trans_b);
+		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_TRANSB, &trans_b, sizeof trans_b);
 	if (!s)
-		s = describe_epilogue(p, op);
+		s = cuda_product_epilogue(p, op);
 	if (!s)
-		s = layout(&p->a, op->b.dtype, op->n, op->k, op->ldb, tb);
+		s = cuda_product_layout(&p->a, op->b.dtype, op->n, op->k, op->ldb, tb);
 	if (!s)
-		s = layout(&p->b, op->a.dtype, op->k, op->m, op->lda, ta);
+		s = cuda_product_layout(&p->b, op->a.dtype, op->k, op->m, op->lda, ta);
 	if (s)
 		return s;
-	return layout(&p->d, op->d.dtype, op->n, op->m, op->ldd, 0);
+	return cuda_product_layout(&p->d, op->d.dtype, op->n, op->m, op->ldd, 0);
 }
 
 /* ---- algorithms ------------------------------------------------------------------ */
@@ -117,7 +114,7 @@ static uint32_t aligned_log2(const void *p)
 	return n;
 }
 
-static struct cuda_shape shape_of(const struct zr_op_matmul *op)
+struct cuda_shape cuda_shape_of(const struct zr_op_matmul *op)
 {
 	struct cuda_shape s;
 	memset(&s, 0, sizeof s); /* padding too: it is hashed */
@@ -145,8 +142,7 @@ static uint64_t hash_of(const struct cuda_shape *s)
 	return h ^ h >> 32;
 }
 
-/* The place of a shape: its own, or the one that it takes. A full table forgets who is there. */
-static struct cuda_choice *choice_of(const struct zr_inst *d, const struct cuda_shape *shape)
+struct cuda_choice *cuda_choice_of(const struct zr_inst *d, const struct cuda_shape *shape)
 {
 	uint64_t at = hash_of(shape);
 	for (int i = 0; i < 16; i++) {
@@ -157,7 +153,8 @@ static struct cuda_choice *choice_of(const struct zr_inst *d, const struct cuda_
 	return &d->choice[at % CUDA_SHAPES];
 }
 
-static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct zr_op_matmul *op)
+cublasStatus_t cuda_product_prefer(cublasLtMatmulPreferenceOpaque_t *p,
+				   const struct zr_op_matmul *op)
 {
 	const size_t room = CUDA_WORKSPACE;
 	/* parts in the workspace, then added in order */
@@ -198,9 +195,7 @@ static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, st
 	return ZR_OK;
 }
 
-/* Whether a status says that cuBLASLt does not compute such a product; others say that something is
- * broken. */
-static int is_refusal(cublasStatus_t s)
+int cuda_product_is_refusal(cublasStatus_t s)
 {
 	return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE ||
 	       s == CUBLAS_STATUS_ARCH_MISMATCH;
@@ -254,13 +249,13 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 	if (is_crooked(op))
 		return choose_own(d, op, c, CUBLAS_STATUS_NOT_SUPPORTED, "description of it");
 
-	cublasStatus_t s = prefer(&preference, op);
+	cublasStatus_t s = cuda_product_prefer(&preference, op);
 	if (s)
 		return cuda_blas_result(d, s, "matmul: preferences");
 
 	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference,
 					   PROPOSALS, found, &n);
-	if (s && !is_refusal(s))
+	if (s && !cuda_product_is_refusal(s))
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
 
 	if (!s && n < 1)
@@ -299,7 +294,7 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 {
 	const float gain = update ? update->gain : 1;
 	const float beta = op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
-	struct cuda_shape shape = shape_of(op);
+	struct cuda_shape shape = cuda_shape_of(op);
 	struct cuda_choice *c;
 	struct product p;
 	int rc;
@@ -307,7 +302,7 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 		return own(d, stream, op, update);
 
 	cublasStatus_t described = describe(d, &p, op);
-	c = choice_of(d, &shape);
+	c = cuda_choice_of(d, &shape);
 	if (memcmp(&c->shape, &shape, sizeof shape)) {
 		rc = choose(d, &p, op, c, described);
 		if (rc)
@@ -325,7 +320,7 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &gain, op->b.data, &p.a, op->a.data, &p.b,
 					  &beta, op->d.data, &p.d, op->d.data, &p.d, &c->algo,
 					  d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream));
-	if (!is_refusal(e))
+	if (!cuda_product_is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
 
 	rc = choose_own(d, op, c, e, "use for its own algorithm");
@@ -334,24 +329,40 @@ static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr
 	return own(d, stream, op, update);
 }
 
+/* Of 8 bits, or of any type. */
+static int multiply_any(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	struct zr_op_matmul rest;
+	int rc;
+	if (!(op->flags & ZR_MM_FP8))
+		return multiply(d, s, op, NULL);
+
+	rc = cuda_fp8(d, s, op, &rest);
+	if (rc || !rest.size)
+		return rc;
+	return multiply(d, s, &rest, NULL);
+}
+
 /* low: its product is op; NULL: none */
 static int with_update(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
 		       const struct zr_op_matmul_low_rank *low)
 {
 	if (!low)
-		return multiply(d, s, op, NULL);
+		return multiply_any(d, s, op);
 	const struct zr_op_matmul update = zr_low_rank_update(low);
 	struct zr_op_matmul rest = *op;
 	rest.flags |= ZR_MM_ACCUMULATE;
 	int rc = multiply(d, s, &update, low);
 	if (rc)
 		return rc;
-	return multiply(d, s, &rest, NULL);
+	return multiply_any(d, s, &rest);
 }
 
 /* cuBLASLt's GELU is the tanh form, made for 16 bits: an fp32 result keeps all of its own. */
 static int takes_gelu(const struct zr_op_matmul *op)
 {
+	if (op->flags & ZR_MM_FP8)
+		return 0;
 	return op->d.dtype != ZR_F32 && op->activation != ZR_ACT_GELU_ERF;
 }
 

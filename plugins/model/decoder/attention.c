@@ -109,7 +109,7 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 		   const void *x)
 {
 	struct inputs in = inputs_of(p, w);
-	int normed = has(p, Q_NORM_W), i, rc = ZR_OK;
+	int normed = has(p, Q_NORM_W), i, rc;
 	void *y[] = { normed ? s->q_raw : s->q, normed ? s->k_raw : s->k, s->v };
 
 	if (in.n == 1)
@@ -119,8 +119,9 @@ static int project(const struct pass *p, const struct block_saved *s, const stru
 		in.map[1].stride = s->kv_stride;
 	}
 	in.map[2].stride = s->kv_stride;
-	for (i = 0; !rc && i < in.n; i++)
-		rc = linear(p, in.map[i], x, y[i], NULL);
+	rc = linear(p, in.map[0], x, y[0], NULL);
+	for (i = 1; !rc && i < in.n; i++)
+		rc = linear_again(p, in.map[i], x, y[i]);
 
 	return rc;
 }

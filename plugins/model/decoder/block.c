@@ -209,7 +209,7 @@ static void use_gates(const struct pass *p, struct block_saved *s, const struct 
 
 static uint64_t carve_forward(const struct pass *p, void *base, struct block_work *w)
 {
-	struct carver v = { (uintptr_t)base, 0 };
+	struct carver v = { (uintptr_t)base, products_work(p) };
 
 	*w = (struct block_work){ .ln = take_rows(&v, p, p->C) };
 	if (p->o->experts)
@@ -291,7 +291,7 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
  * dln. Sums are fp32: dln itself where activations are. */
 static uint64_t carve_backward(const struct pass *p, void *base, struct block_work *w)
 {
-	struct carver low = { (uintptr_t)base, 0 }, high;
+	struct carver low = { (uintptr_t)base, products_work(p) }, high;
 	struct block_saved s;
 	int several = has(p, GATE_W) || !has(p, QKV_W);
 

@@ -350,7 +350,14 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	if (g->o->experts && asked.expert_ranks && g->o->experts % asked.expert_ranks == 0)
 		g->expert_ranks = asked.expert_ranks;
 
+	g->fp8 = asked.products ? ZR_MM_FP8 : 0;
+	g->fp8_gradients = g->fp8;
+	if (asked.products == ZR_PRODUCTS_FP8_E5M2_GRADIENTS)
+		g->fp8_gradients |= ZR_MM_E5M2_A;
+
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
+	out->products = asked.products;
+	out->has_products = 1;
 	out->sequence_ranks = asked.sequence_ranks;
 	out->slices = asked.slices;
 	out->by_heads = g->head_shares > 0;

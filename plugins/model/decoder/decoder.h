@@ -26,6 +26,7 @@
 #define ZR_DECODER_H
 
 #include <zeroth/model.h>
+#include <zeroth/precision.h>
 
 #include "plugins/model/carver.h"
 #include "plugins/model/declare.h"
@@ -202,6 +203,8 @@ struct zr_inst {
 	int64_t head_shares;  /* ranks that divide the heads of attention; 0: nobody does */
 	int64_t expert_ranks; /* ranks that divide the experts of a block; 0: they are not placed */
 	int64_t rope_dim;     /* elements of a head that turn */
+	/* ZR_MM_* of products with weights: of the forward, of gradients w.r.t. inputs */
+	uint32_t fp8, fp8_gradients;
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
 	uint8_t kind[DECODER_LAYERS]; /* of each block, enum block_kind */
 };
@@ -364,8 +367,13 @@ struct map {
 
 struct map map_of(const struct pass *, enum block_tensor weight, enum block_tensor bias,
 		  int64_t from, int64_t to);
+/* Bytes of work of the block's products in 8 bits, which are the first ones of a call's work; 0
+ * where they are in 16. */
+uint64_t products_work(const struct pass *);
 /* y = W x + b; with `pre`: y = gelu of it, and pre = it */
 int linear(const struct pass *, struct map, const void *x, void *y, void *pre);
+/* The same of the x that the call before read, too. */
+int linear_again(const struct pass *, struct map, const void *x, void *y);
 /* dx = W^T dy */
 int linear_dx(const struct pass *, struct map, const void *dy, void *dx);
 /* dW = or += of dy and x, db = or += sums of dy's columns, where they are wanted */

@@ -74,7 +74,7 @@ static int open_gates(const struct pass *p, const struct block_saved *s, const s
 	if (rc || in.n == 1)
 		return rc;
 
-	return linear(p, in.map[1], y, s->up, NULL);
+	return linear_again(p, in.map[1], y, s->up);
 }
 
 static int activate(const struct pass *p, const struct block_saved *s, const struct block_work *w)

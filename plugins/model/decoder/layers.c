@@ -148,6 +148,8 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	}
 	if (!g->f->positions)
 		NEED(rotary);
+	if (g->fp8)
+		NEED(matmul_work);
 	if (g->slices > 1)
 		NEED(cast_heads);
 	if (g->o->logit_softcap > 0 || g->o->logit_divisor > 0)

@@ -19,10 +19,55 @@ static int out_in(const struct pass *p)
 	return p->f->map == ZR_MAP_OUT_IN;
 }
 
-int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
+/* Of a map in both directions. */
+static uint64_t map_work(const struct pass *p, int64_t from, int64_t to)
+{
+	const struct zr_ops *ops = p->c->ops;
+	struct zr_op_matmul op = { .size = sizeof op, .m = p->N };
+	uint64_t forward;
+
+	op.a.dtype = op.b.dtype = op.d.dtype = p->c->dtype;
+	op.flags = p->g->fp8 | (out_in(p) ? ZR_MM_TRANS_B : 0);
+	op.n = to;
+	op.k = from;
+	forward = ops->matmul_work(ops, &op);
+
+	op.flags = p->g->fp8_gradients | (out_in(p) ? 0 : ZR_MM_TRANS_B) | ZR_MM_ACCUMULATE;
+	op.d.dtype = ZR_F32;
+	op.n = from;
+	op.k = to;
+	return carver_max(forward, ops->matmul_work(ops, &op));
+}
+
+uint64_t products_work(const struct pass *p)
+{
+	uint64_t work;
+
+	if (!p->g->fp8)
+		return 0;
+
+	work = map_work(p, p->H * p->D, p->C);
+	if (has(p, QKV_W))
+		work = carver_max(work, map_work(p, p->C, qkv_width(p)));
+	else
+		work = carver_max(work, map_work(p, p->C, p->H * p->D));
+	if (has(p, GATE_UP_W))
+		work = carver_max(work, map_work(p, p->C, 2 * p->F));
+	else if (!p->o->experts)
+		work = carver_max(work, map_work(p, p->C, p->F));
+	if (!p->o->experts)
+		work = carver_max(work, map_work(p, p->F, p->C));
+
+	return (work + 63) / 64 * 64;
+}
+
+static int map_forward(const struct pass *p, struct map l, uint32_t flags, const void *x, void *y,
+		       void *pre)
 {
 	const int32_t t = p->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = out_in(p) ? ZR_MM_TRANS_B : 0 };
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = flags | p->g->fp8 | (out_in(p) ? ZR_MM_TRANS_B : 0),
+				   .work = p->g->fp8 ? p->c->work : NULL };
 
 	if (p->c->flags & ZR_CALL_EACH_ROW)
 		op.flags |= ZR_MM_EACH_ROW;
@@ -46,10 +91,22 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
+int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
+{
+	return map_forward(p, l, 0, x, y, pre);
+}
+
+int linear_again(const struct pass *p, struct map l, const void *x, void *y)
+{
+	return map_forward(p, l, p->g->fp8 ? ZR_MM_SAME_A : 0, x, y, NULL);
+}
+
 static struct zr_op_matmul dx_op(const struct pass *p, struct map l, const void *dy, void *dx)
 {
 	const int32_t t = p->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = out_in(p) ? 0 : ZR_MM_TRANS_B };
+	struct zr_op_matmul op = { .size = sizeof op,
+				   .flags = p->g->fp8_gradients | (out_in(p) ? 0 : ZR_MM_TRANS_B),
+				   .work = p->g->fp8 ? p->c->work : NULL };
 
 	op.m = p->N;
 	op.n = l.from;

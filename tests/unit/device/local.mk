@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_elementwise %D%/t_experts %D%/t_head %D%/t_low_rank \
+device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_elementwise %D%/t_experts %D%/t_fp8 %D%/t_head %D%/t_low_rank \
 	%D%/t_matmul %D%/t_matrices %D%/t_near %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
@@ -28,6 +28,10 @@ elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwi
 %C%_t_experts_SOURCES = %D%/t_experts.c %D%/mixture.h $(testdevice_h)
 %C%_t_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_experts_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_fp8_SOURCES = %D%/t_fp8.c $(testdevice_h)
+%C%_t_fp8_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_fp8_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_head_SOURCES = %D%/t_head.c %D%/golden.h $(testdevice_h)
 %C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -3,7 +3,7 @@
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_cast_heads \
 	%D%/t_attention_pairs %D%/t_attention_slices %D%/t_kernels \
-	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_mx %D%/t_kernels_simd %D%/t_kernels_slopes \
+	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_mx %D%/t_kernels_narrow %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary %D%/t_scale_heads \
 	%D%/t_softmax
 check_PROGRAMS += $(kernel_tests)
@@ -72,6 +72,11 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_mx_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_mx_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_mx_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_narrow_SOURCES = %D%/t_kernels_narrow.c $(kernel_fixture)
+%C%_t_kernels_narrow_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_narrow_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_narrow_LDADD = $(kernel_test_ldadd)
 
 %C%_t_kernels_codes_SOURCES = %D%/t_kernels_codes.c $(kernel_fixture)
 %C%_t_kernels_codes_CPPFLAGS = $(kernel_test_cppflags)
@@ -153,7 +158,7 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 
 EXTRA_DIST += %D%/cuda_emulated.h
 if HAVE_CXX
-cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_rows
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
@@ -213,6 +218,13 @@ EXTRA_%C%_t_cuda_experts_DEPENDENCIES = $(emulated_objects)
 %C%_t_cuda_kernels_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_kernels_LDADD = $(cuda_test_libs)
 EXTRA_%C%_t_cuda_kernels_DEPENDENCIES = $(emulated_objects)
+
+%C%_t_cuda_narrow_SOURCES = %D%/t_cuda_narrow.c $(testdevice_h)
+%C%_t_cuda_narrow_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_narrow_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_narrow_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_narrow_LDADD = $(cuda_test_libs)
+EXTRA_%C%_t_cuda_narrow_DEPENDENCIES = $(emulated_objects)
 
 %C%_t_cuda_rows_SOURCES = %D%/t_cuda_rows.c $(testdevice_h)
 %C%_t_cuda_rows_CPPFLAGS = $(emulated_flags)
