@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/lib" "$work/plugins"
 
-for program in zeroth tests/unit/device/t_device tests/unit/device/t_twin bench/device bench/adam; do
+for program in zeroth tests/unit/device/t_device tests/unit/device/t_fp8 tests/unit/device/t_twin bench/device bench/adam; do
 	file=$program
 	[ ! -x "$(dirname "$program")/.libs/$(basename "$program")" ] || file=$(dirname "$program")/.libs/$(basename "$program")
 	cp "$file" "$work/bin/$(basename "$program")"

@@ -264,6 +264,7 @@ day_attention() {
 twins() {
 	local test
 	for test in attentions heads matrix; do beside tap t_twin "$1" "$work/bin/t_twin" "$test*"; done
+	beside tap t_fp8 "$1" "$work/bin/t_fp8"
 	wait
 }
 
@@ -275,6 +276,7 @@ day1() {
 		-o activation.max_bytes="$([ -n "$small" ] && echo 1G || echo 18G)"
 	line 65 day_attention
 	line 70 day_8b
+	line 40 day_7b 'Llama 7B, 16 x 2 x 2048, products in 8 bits' 17000 -o train.micro_batch_size=2 -o precision.products=fp8
 }
 
 # ---- between host and GPU ----

@@ -28,6 +28,7 @@ kernels() {
 		beside tap t_twin 150 "$work/bin/t_twin" "$test"
 	done
 	beside tap t_device 120 "$work/bin/t_device"
+	beside tap t_fp8 120 "$work/bin/t_fp8"
 	wait
 }
 

@@ -121,18 +121,37 @@ static void product_free(struct product *t)
 	buf_free(&t->plain_pre);
 }
 
+/* What D may differ by from that of the product in bf16: nothing on a CPU. Tensor cores add products
+ * of codes with fewer bits than fp32 has, in another order; so what is added counts. */
+static double allowed(const struct product *t, int64_t i)
+{
+	const struct zr_op_matmul *o = &t->plain;
+	const int64_t row = i / o->n, column = i % o->n;
+	const int rows_of_b = (o->flags & ZR_MM_TRANS_B) != 0;
+	double size = 0;
+	if (dev_is_cpu())
+		return 0;
+
+	for (int64_t k = 0; k < o->k; k++)
+		size += fabs(get(o->a.data, ZR_BF16, row * o->lda + k) *
+			     get(o->b.data, ZR_BF16,
+				 rows_of_b ? column * o->ldb + k : k * o->ldb + column));
+	return size * 0x1p-10 + fabs(get(o->d.data, o->d.dtype, i)) * 0x1p-7;
+}
+
 static void same(const struct product *t, const char *what)
 {
 	const struct zr_op_matmul *o = &t->op;
 	if (!buf_guarded(&t->work) || !buf_guarded(&t->d) || !buf_guarded(&t->pre))
 		fail_msg("%s: written outside", what);
 	for (int64_t i = 0; i < o->m * o->n; i++)
-		if (get(o->d.data, o->d.dtype, i) != get(t->plain.d.data, o->d.dtype, i))
+		if (!(fabs(get(o->d.data, o->d.dtype, i) - get(t->plain.d.data, o->d.dtype, i)) <=
+		      allowed(t, i)))
 			fail_msg("%s, %lld x %lld x %lld, flags %u: element %lld is %a, not %a",
 				 what, (long long)o->m, (long long)o->n, (long long)o->k, o->flags,
 				 (long long)i, get(o->d.data, o->d.dtype, i),
 				 get(t->plain.d.data, o->d.dtype, i));
-	if (o->pre)
+	if (o->pre && dev_is_cpu())
 		assert_memory_equal(t->pre.p, t->plain_pre.p, zr_bytes_of(o->d.dtype, o->m * o->n));
 }
 
@@ -184,8 +203,6 @@ static void each_kind(const struct dev *d)
 static void it_multiplies_rounded_operands(void **state)
 {
 	(void)state;
-	if (!dev_is_cpu())
-		skip();
 	on_every_variant(each_kind);
 }
 
@@ -210,8 +227,6 @@ static void keep_a(const struct dev *d)
 static void a_stays_for_the_next_product(void **state)
 {
 	(void)state;
-	if (!dev_is_cpu())
-		skip();
 	on_every_variant(keep_a);
 }
 
@@ -273,8 +288,6 @@ static void update(const struct dev *d)
 static void updates_are_not_rounded(void **state)
 {
 	(void)state;
-	if (!dev_is_cpu())
-		skip();
 	on_every_variant(update);
 }
 
