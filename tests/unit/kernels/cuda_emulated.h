@@ -7,6 +7,9 @@
  * waits for it; a warp runs as far ahead of the others as barriers let it. Past the end of dynamic
  * shared memory there is nothing. A block whose threads wait for each other forever aborts.
  *
+ * hopper_emulated.h adds what compute capability 9.0 does beside its threads. Several CUDA blocks
+ * of such a launch run by turns, so that one may wait for what another stores.
+ *
  * With the thread sanitizer the coroutines are threads to it, ordered by __syncthreads() and
  * __syncwarp() alone, as on a GPU: it reports every access to shared or global memory that no
  * barrier orders, whichever order they ran in. A shuffle orders nothing. What remains unseen: races
@@ -20,10 +23,11 @@
 
 typedef struct emulated_stream *cudaStream_t;
 typedef int cudaError_t;
-enum { cudaSuccess, cudaMemcpyDefault = 4 };
+enum { cudaSuccess, cudaErrorInvalidValue, cudaMemcpyDefault = 4 };
 
 #ifdef __cplusplus
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,12 +83,15 @@ inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 namespace emulated
 {
 
-/* DYNAMIC: what compute capabilities 8.6, 8.9 and 12.0, the least, lend a block. */
+/* DYNAMIC: what compute capabilities 8.6, 8.9 and 12.0, the least, lend a block. WINDOW: the
+ * addresses of shared memory of a block, the last ones being its dynamic shared memory. */
 enum {
 	LANES = 32,
 	MOST = 1024,
+	RESIDENT = 4, /* blocks that run by turns */
 	STACK = 256 << 10,
 	DYNAMIC = 99 << 10,
+	WINDOW = 256 << 10,
 	PAGE = 1 << 16,
 	GRID_YZ = 65535
 };
@@ -133,10 +140,13 @@ ZR_UNSEEN inline void begin_at(place *p, char *stack, size_t size, void (*f)())
 }
 #endif
 
+/* While may_go(what, turn) is false the thread rests. */
 struct coroutine {
 	place at;
-	const barrier *waits_for;
-	unsigned turn;
+	bool (*may_go)(const void *what, uint64_t turn);
+	const void *what;
+	uint64_t turn;
+	const char *waits_for; /* in words */
 	dim3 index = dim3(0);
 	void *thread; /* the thread sanitizer's */
 	bool done;
@@ -151,19 +161,28 @@ struct copying {
 
 enum { COPIES = 128 };
 
+/* A CUDA block that runs. Its threads follow those of the block before it, from a whole warp on. */
+struct resident {
+	bool running;
+	dim3 index = dim3(0);
+	int first, end; /* threads */
+	barrier all;
+	char begun, over;
+	unsigned char *dynamic;
+};
+
 inline coroutine fiber[MOST];
 inline copying copies[MOST][COPIES];
 inline int n_copies[MOST];
 inline place scheduler;
 inline void *scheduler_thread;
-inline char begun, over; /* of a block */
 inline char *stacks;
-inline int now; /* number of the running thread in its block */
-inline bool moved;
-inline barrier warp[MOST / LANES], block;
+inline int now; /* number of the running thread */
+inline resident blocks[RESIDENT], *here;
+inline barrier warp[MOST / LANES];
 typedef uint32_t words[12];
 inline words slot[2][MOST / LANES][LANES]; /* what the lanes of a warp show each other, by turns */
-/* of dynamic shared memory, and the launch's own at the end of it */
+/* windows of shared memory; the running block's dynamic shared memory, at the end of its window */
 inline unsigned char *room, *dynamic;
 inline size_t dynamic_bytes;
 inline void (*body)(void *);
@@ -217,26 +236,54 @@ inline void *this_thread()
 
 /* ---- threads ---- */
 
+[[noreturn]] __attribute__((format(printf, 1, 2))) ZR_UNSEEN inline void fail(const char *what, ...)
+{
+	va_list args;
+	va_start(args, what);
+	fprintf(stderr, "block (%u, %u), thread %d: ", blockIdx.x, blockIdx.y,
+		here ? now - here->first : 0);
+	vfprintf(stderr, what, args);
+	fputc('\n', stderr);
+	va_end(args);
+	abort();
+}
+
 ZR_UNSEEN inline void rest()
 {
 	go_to(scheduler_thread);
 	change(&fiber[now].at, &scheduler);
 }
 
+/* The thread goes on once may_go() is true. */
+ZR_UNSEEN inline void rest_until(bool (*may_go)(const void *, uint64_t), const void *what,
+				 uint64_t turn, const char *waits_for)
+{
+	coroutine *f = &fiber[now];
+	while (!may_go(what, turn)) {
+		f->may_go = may_go;
+		f->what = what;
+		f->turn = turn;
+		f->waits_for = waits_for;
+		rest();
+	}
+	f->may_go = NULL;
+}
+
+/* A thread that has ended is no member. */
+ZR_UNSEEN inline bool barrier_is_full(const void *what, uint64_t turn)
+{
+	const barrier *b = (const barrier *)what;
+	return b->turn != turn || b->waiting >= b->members;
+}
+
 ZR_UNSEEN inline void wait_for(barrier *b)
 {
 	unsigned turn = b->turn;
 	b->waiting++;
-	while (b->turn == turn) {
-		if (b->waiting >= b->members) { /* a thread that has ended is no member */
-			b->waiting = 0;
-			b->turn++;
-			moved = true;
-		} else {
-			fiber[now].waits_for = b;
-			fiber[now].turn = turn;
-			rest();
-		}
+	rest_until(barrier_is_full, b, turn, "a barrier");
+	if (b->turn == turn) {
+		b->waiting = 0;
+		b->turn++;
 	}
 }
 
@@ -254,19 +301,32 @@ ZR_UNSEEN inline barrier *own_warp()
 	return &warp[now / LANES];
 }
 
+ZR_UNSEEN inline void go_into(resident *b)
+{
+	here = b;
+	blockIdx = b->index;
+	dynamic = b->dynamic;
+}
+
+} // namespace emulated
+
+/* What is done beside the threads. */
+#include "hopper_emulated.h"
+
+namespace emulated
+{
+
 ZR_UNSEEN inline void run_thread()
 {
-	hear(&begun);
+	hear(&here->begun);
 	body(body_arg);
-	if (n_copies[now]) {
-		fprintf(stderr, "a thread ends with copies that it did not wait for\n");
-		abort();
-	}
+	if (n_copies[now])
+		fail("ends with copies that it did not wait for");
+	end_of_thread();
 	fiber[now].done = true;
 	warp[now / LANES].members--;
-	block.members--;
-	moved = true;
-	tell(&over);
+	here->all.members--;
+	tell(&here->over);
 	rest();
 }
 
@@ -283,40 +343,44 @@ inline void poison_static()
 }
 #endif
 
-ZR_UNSEEN inline void start_thread(int i)
+ZR_UNSEEN inline void start_thread(int i, unsigned number)
 {
 	coroutine *f = &fiber[i];
 	f->done = false;
 	f->thread = f->thread ? f->thread : new_thread();
-	f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y,
-			(unsigned)i / blockDim.x / blockDim.y);
-	f->waits_for = NULL;
+	f->index = dim3(number % blockDim.x, number / blockDim.x % blockDim.y,
+			number / blockDim.x / blockDim.y);
+	f->may_go = NULL;
 	begin_at(&f->at, stacks + (size_t)i * STACK, STACK, run_thread);
 }
 
-ZR_UNSEEN inline void start_block(int threads)
+/* The n-th of the grid. */
+ZR_UNSEEN inline void start_block(resident *b, uint64_t n)
 {
+	b->running = true;
+	b->index = dim3((unsigned)(n % gridDim.x), (unsigned)(n / gridDim.x % gridDim.y),
+			(unsigned)(n / gridDim.x / gridDim.y));
+	b->all = barrier{ b->end - b->first, 0, 0, {} };
+	go_into(b);
 	memset(dynamic, 0xff, dynamic_bytes);
 	poison_static();
-	block = barrier{ threads, 0, 0, {} };
-	for (int i = 0; i < threads; i++)
-		start_thread(i);
-	for (int i = 0; i < threads; i += LANES)
-		warp[i / LANES] = barrier{ threads - i < LANES ? threads - i : LANES, 0, 0, {} };
-	tell(&begun);
+	begin_beside(b);
+	for (int i = b->first; i < b->end; i++)
+		start_thread(i, (unsigned)(i - b->first));
+	for (int i = b->first; i < b->end; i += LANES)
+		warp[i / LANES] = barrier{ b->end - i < LANES ? b->end - i : LANES, 0, 0, {} };
+	tell(&b->begun);
 }
 
-/* Whether a thread would get no further: its barrier is where it was, and not all are there. */
 ZR_UNSEEN inline bool must_wait(const coroutine *f)
 {
-	const barrier *b = f->waits_for;
-	return f->done || (b && b->turn == f->turn && b->waiting < b->members);
+	return f->done || (f->may_go && !f->may_go(f->what, f->turn));
 }
 
 /* Whether the threads of a warp got further: they go on until they wait for other warps. */
 ZR_UNSEEN inline bool run_warp(int first, int end)
 {
-	bool any_moved = false;
+	bool moved, any_moved = false;
 	do {
 		moved = false;
 		for (now = first; now < end; now++)
@@ -324,27 +388,49 @@ ZR_UNSEEN inline bool run_warp(int first, int end)
 				threadIdx = fiber[now].index;
 				go_to(fiber[now].thread);
 				change(&scheduler, &fiber[now].at);
+				moved = true;
 			}
 		any_moved |= moved;
 	} while (moved);
 	return any_moved;
 }
 
-ZR_UNSEEN inline void run_block(int threads)
+/* The warps of a launch begin in this order: the last one first, if it is set. */
+inline bool last_first;
+
+/* Whether its threads got further. */
+ZR_UNSEEN inline bool run_block(resident *b)
 {
-	start_block(threads);
-	while (block.members > 0) {
-		bool any_moved = false;
-		for (int first = 0; first < threads; first += LANES)
-			any_moved |=
-				run_warp(first, first + LANES < threads ? first + LANES : threads);
-		if (!any_moved) {
-			fprintf(stderr, "block (%u, %u): its threads wait for each other forever\n",
-				blockIdx.x, blockIdx.y);
-			abort();
-		}
+	const int warps = (b->end - b->first + LANES - 1) / LANES;
+	bool any_moved = false;
+	go_into(b);
+	for (int i = 0; i < warps; i++) {
+		const int first = b->first + (last_first ? warps - 1 - i : i) * LANES;
+		any_moved |= run_warp(first, first + LANES < b->end ? first + LANES : b->end);
 	}
-	hear(&over);
+	if (b->all.members == 0) {
+		end_beside(b);
+		b->running = false;
+		hear(&b->over);
+	}
+	return any_moved;
+}
+
+/* Says what the threads of the first resident block wait for. */
+ZR_UNSEEN [[noreturn]] inline void wait_forever()
+{
+	char what[256] = "";
+	for (here = blocks; !here->running;)
+		here++;
+	go_into(here);
+	for (int i = here->first; i < here->end; i++) {
+		const char *next = fiber[i].done ? "" : fiber[i].waits_for;
+		const size_t n = strlen(what);
+		if (!strstr(what, next))
+			snprintf(what + n, sizeof what - n, "%s%s", n ? ", " : "", next);
+	}
+	now = here->first;
+	fail("its threads wait for each other forever: for %s", what);
 }
 
 template <class F> void call(void *f)
@@ -354,11 +440,8 @@ template <class F> void call(void *f)
 
 ZR_UNSEEN inline void copy_later(void *to, const void *from, size_t n)
 {
-	if (n_copies[now] == COPIES) {
-		fprintf(stderr, "a thread has started %d copies that it did not wait for\n",
-			COPIES);
-		abort();
-	}
+	if (n_copies[now] == COPIES)
+		fail("has started %d copies that it did not wait for", COPIES);
 	memset(to, 0xff, n);
 	copies[now][n_copies[now]++] = copying{ to, from, n };
 }
@@ -408,34 +491,67 @@ template <class T> T from_lane(T x, int lane)
 	return x;
 }
 
-/* Dynamic shared memory of so many bytes, as far from its end as 16 bytes of alignment allow. */
-ZR_UNSEEN inline void make_room(size_t shared)
+/* Dynamic shared memory of so many bytes for each resident block, at the end of its window: behind
+ * that there is nothing. */
+ZR_UNSEEN inline void make_room(size_t shared, size_t alignment)
 {
 	if (!room) {
-		room = (unsigned char *)mmap(NULL, DYNAMIC + 2 * PAGE, PROT_READ | PROT_WRITE,
+		const size_t each = WINDOW + PAGE;
+		room = (unsigned char *)mmap(NULL, RESIDENT * each + PAGE, PROT_READ | PROT_WRITE,
 					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (room == MAP_FAILED ||
-		    mprotect(room + (DYNAMIC + PAGE - 1) / PAGE * PAGE, PAGE, PROT_NONE))
+		if (room == MAP_FAILED)
 			abort();
+		room += PAGE - (uintptr_t)room % PAGE;
+		for (int i = 0; i < RESIDENT; i++)
+			if (mprotect(room + i * each + WINDOW, PAGE, PROT_NONE))
+				abort();
 		stacks = (char *)malloc((size_t)MOST * STACK);
 		scheduler_thread = this_thread();
 	}
-	dynamic_bytes = (shared + 15) / 16 * 16;
-	dynamic = room + (DYNAMIC + PAGE - 1) / PAGE * PAGE - dynamic_bytes;
+	dynamic_bytes = (shared + alignment - 1) / alignment * alignment;
+	for (int i = 0; i < RESIDENT; i++)
+		blocks[i].dynamic = room + i * (WINDOW + PAGE) + WINDOW - dynamic_bytes;
 }
 
-ZR_UNSEEN inline void run_grid(dim3 grid, dim3 threads)
+ZR_UNSEEN inline void run_grid(dim3 grid, dim3 threads, int at_once)
 {
-	int n = (int)(threads.x * threads.y * threads.z);
+	const int n = (int)(threads.x * threads.y * threads.z);
+	const int room_of_threads = (n + LANES - 1) / LANES * LANES;
+	uint64_t left = (uint64_t)grid.x * grid.y * grid.z;
+	int running = 0;
 	if (n > MOST || grid.y > GRID_YZ || grid.z > GRID_YZ || grid.x > INT32_MAX)
 		abort();
 	gridDim = grid;
 	blockDim = threads;
-	for (blockIdx.z = grid.z; blockIdx.z-- > 0;)
-		for (blockIdx.y = grid.y; blockIdx.y-- > 0;)
+	for (int i = 0; i < at_once; i++) {
+		blocks[i].first = i * room_of_threads;
+		blocks[i].end = i * room_of_threads + n;
+	}
+	do {
+		bool moved = false;
+		for (int i = 0; i < at_once; i++) {
 			/* whoever hopes for ascending order is found out */
-			for (blockIdx.x = grid.x; blockIdx.x-- > 0;)
-				run_block(n);
+			if (!blocks[i].running && left) {
+				start_block(&blocks[i], --left);
+				running++;
+			}
+			if (blocks[i].running) {
+				moved |= run_block(&blocks[i]);
+				running -= !blocks[i].running;
+			}
+		}
+		if (running && !moved && !finish_one())
+			wait_forever();
+	} while (running || left);
+	here = NULL;
+}
+
+ZR_UNSEEN inline void launch_now(void (*f)(void *), void *arg, dim3 grid, dim3 threads, int at_once)
+{
+	body = f;
+	body_arg = arg;
+	run_grid(grid, threads, at_once);
+	body_arg = NULL;
 }
 
 } // namespace emulated
@@ -445,11 +561,27 @@ cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStr
 {
 	if (shared > emulated::DYNAMIC)
 		abort();
-	emulated::make_room(shared);
-	emulated::body = emulated::call<F>;
-	emulated::body_arg = &f;
-	emulated::run_grid(grid, threads);
-	emulated::body_arg = NULL;
+	emulated::make_room(shared, 16);
+	emulated::launch_now(emulated::call<F>, &f, grid, threads, 1);
+	return cudaSuccess;
+}
+
+/* Of compute capability 9.0. A thread begins with as many registers as __launch_bounds__(threads,
+ * 1) says. */
+template <class F>
+cudaError_t emulated_launch_hopper(F f, dim3 grid, dim3 threads, size_t shared, cudaStream_t)
+{
+	const int n = (int)(threads.x * threads.y * threads.z);
+	if (shared > emulated::HOPPER_DYNAMIC || n < 1 || n > emulated::MOST)
+		abort();
+	const int most = emulated::REGISTERS / n / 8 * 8;
+	const int at_once =
+		emulated::MOST / ((n + emulated::LANES - 1) / emulated::LANES * emulated::LANES);
+	emulated::launch_registers = most < 256 ? most : 256;
+	emulated::make_room(shared, 1024);
+	emulated::launch_now(emulated::call<F>, &f, grid, threads,
+			     at_once < emulated::RESIDENT ? at_once : emulated::RESIDENT);
+	emulated::launch_registers = 0;
 	return cudaSuccess;
 }
 
@@ -457,7 +589,7 @@ cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStr
 
 static inline void __syncthreads()
 {
-	emulated::meet(&emulated::block);
+	emulated::meet(&emulated::here->all);
 }
 static inline void __syncwarp()
 {

@@ -156,9 +156,10 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 %C%_t_nvrtc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
 
-EXTRA_DIST += %D%/cuda_emulated.h
+EXTRA_DIST += %D%/cuda_emulated.h %D%/hopper_emulated.h %D%/hopper_kernels.cu
 if HAVE_CXX
-cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_hopper \
+	%D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
@@ -168,13 +169,15 @@ CLEANFILES += $(emulated_objects)
 cuda_test_libs = $(emulated_objects) kernels/libzrkernels.la tests/lib/libtesthost.la \
 	$(CMOCKA_LIBS) -lm
 
-$(emulated_objects): %D%/cuda_emulated.h $(cuda_headers) $(kernel_headers)
+emulated_headers = %D%/cuda_emulated.h %D%/hopper_emulated.h $(cuda_headers) $(kernel_headers)
+emulated_compile = $(CXX) -x c++ -std=c++20 -O1 -Wall -Wextra -Wno-unknown-pragmas \
+	-Wno-uninitialized -ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+	$(RACE_CFLAGS) $(emulated_flags) -c
+
+$(emulated_objects): $(emulated_headers)
 $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O1 -Wall -Wextra -Wno-unknown-pragmas \
-		-Wno-uninitialized -ffp-contract=off -fno-exceptions -fno-rtti \
-		-fno-threadsafe-statics $(RACE_CFLAGS) \
-		$(emulated_flags) -c -o $@ $<
+	$(AM_V_GEN)$(emulated_compile) -o $@ $<
 
 %C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_slices)
 %C%_t_cuda_attention_CPPFLAGS = $(emulated_flags)
@@ -192,7 +195,7 @@ CLEANFILES += %D%/emulated.cc %D%/emulated.o
 %D%/emulated.cc: %D%/elementwise_emulated$(EXEEXT) $(example_plugins)
 	$(AM_V_GEN)ZR_TEST_PLUGINS=$(abs_top_builddir)/plugins %D%/elementwise_emulated$(EXEEXT) >$@
 
-%D%/emulated.o: %D%/emulated.cc %D%/cuda_emulated.h
+%D%/emulated.o: %D%/emulated.cc %D%/cuda_emulated.h %D%/hopper_emulated.h
 	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O1 -Wall -Wextra -Wno-unknown-pragmas \
 		-Wno-uninitialized -ffp-contract=off -fno-exceptions -fno-rtti \
 		-fno-threadsafe-statics $(RACE_CFLAGS) \
@@ -211,6 +214,17 @@ EXTRA_%C%_t_cuda_elementwise_DEPENDENCIES = %D%/emulated.o
 %C%_t_cuda_experts_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_experts_LDADD = $(cuda_test_libs)
 EXTRA_%C%_t_cuda_experts_DEPENDENCIES = $(emulated_objects)
+
+# Kernels of the test's own.
+CLEANFILES += %D%/hopper_kernels.o
+%D%/hopper_kernels.o: %D%/hopper_kernels.cu %D%/hopper_kernels.h $(emulated_headers)
+	$(AM_V_GEN)$(emulated_compile) -o $@ $<
+
+%C%_t_cuda_hopper_SOURCES = %D%/t_cuda_hopper.c %D%/hopper_kernels.h
+%C%_t_cuda_hopper_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_hopper_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_hopper_LDADD = %D%/hopper_kernels.o $(CMOCKA_LIBS) -lm
+EXTRA_%C%_t_cuda_hopper_DEPENDENCIES = %D%/hopper_kernels.o
 
 %C%_t_cuda_kernels_SOURCES = %D%/t_cuda_kernels.c $(testdevice_h)
 %C%_t_cuda_kernels_CPPFLAGS = $(emulated_flags)
