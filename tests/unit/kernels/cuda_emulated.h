@@ -43,6 +43,7 @@ enum { cudaSuccess, cudaErrorInvalidValue, cudaMemcpyDefault = 4 };
 /* ZR_UNSEEN: what is no part of the kernels. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
+extern "C" void __tsan_write_range(void *, unsigned long);
 extern "C" inline const char *__tsan_default_options()
 {
 	return "halt_on_error=1";
@@ -200,6 +201,12 @@ inline void hear(char *place)
 	__tsan_acquire(place);
 }
 
+/* Somebody else than threads of the kernel has written there. */
+inline void tell_of_write(void *to, size_t n)
+{
+	__tsan_write_range(to, n);
+}
+
 ZR_UNSEEN inline void go_to(void *thread)
 {
 	__tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync);
@@ -219,6 +226,9 @@ inline void tell(char *)
 {
 }
 inline void hear(char *)
+{
+}
+inline void tell_of_write(void *, size_t)
 {
 }
 inline void go_to(void *)

@@ -5,7 +5,7 @@
  * hand over. cuda_emulated.h includes it; kernels/cuda/hopper.h calls it.
  *
  * Whatever is asynchronous ends as late as it may: a copy or a group of products is finished when
- * no thread can go on without. Until then
+ * no thread can go on otherwise, and one waits for it. Until then
  *
  *   - what a copy brings is poison in shared memory, and no product may read it;
  *   - accumulators are poison, and whoever writes them is found out when the product ends;
@@ -259,6 +259,15 @@ ZR_UNSEEN inline void end_beside(resident *b)
 	}
 }
 
+/* Whether a thread of the block rests until that changes. */
+ZR_UNSEEN inline bool is_waited_for(const void *what)
+{
+	for (int i = here->first; i < here->end; i++)
+		if (!fiber[i].done && fiber[i].may_go && fiber[i].what == what)
+			return true;
+	return false;
+}
+
 /* ---- mbarriers ---- */
 
 /* What shared memory holds of an mbarrier: who writes over it is found out. */
@@ -476,9 +485,11 @@ ZR_UNSEEN inline void finish_box(int place)
 		const uint32_t at = swizzled(c.to + done, c.map.swizzle);
 		unsigned char piece[16];
 		bring_piece(&c.map, coords, piece);
-		for (int i = 0; i < 16; i++)
+		for (int i = 0; i < 16; i++) {
 			s->view[at + i] = piece[i];
-		memcpy(window() + at, piece, 16); /* the thread sanitizer sees it */
+			*(volatile unsigned char *)(window() + at + i) = piece[i];
+		}
+		tell_of_write(window() + at, 16);
 	}
 	mbarrier *m = &s->mbar[c.barrier];
 	if (*(volatile uint64_t *)m->at != mark_of(c.barrier))
@@ -798,12 +809,15 @@ ZR_UNSEEN inline void finish_share(int w)
  * them have committed it. */
 ZR_UNSEEN inline bool finish_group(int first, int end)
 {
-	for (int w = first; w < end; w++)
+	bool waited_for = false;
+	for (int w = first; w < end; w++) {
 		if (warps_beside[w].done >= thread_beside_of[w * LANES]->commits)
 			return false;
-	for (int w = first; w < end; w++)
+		waited_for |= is_waited_for(&warps_beside[w]);
+	}
+	for (int w = first; w < end && waited_for; w++)
 		finish_share(w);
-	return true;
+	return waited_for;
 }
 
 ZR_UNSEEN inline bool finish_a_group()
@@ -820,10 +834,15 @@ inline bool last_copy_first;
 
 ZR_UNSEEN inline bool finish_a_box()
 {
-	const int boxes = own_beside()->boxes;
-	if (boxes)
-		finish_box(last_copy_first ? boxes - 1 : 0);
-	return boxes > 0;
+	const beside *s = own_beside();
+	for (int i = 0; i < s->boxes; i++) {
+		const int place = last_copy_first ? s->boxes - 1 - i : i;
+		if (is_waited_for(&s->mbar[s->box[place].barrier])) {
+			finish_box(place);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Copies before products, or the other way round. */

@@ -470,7 +470,7 @@ static const struct mistake {
 	{ PINS_EARLY, one_product_of_held, "accumulators whose product has not ended" },
 	{ WARP_LEFT_OUT, one_product, "did not issue the same products" },
 	{ NO_WAIT_FOR_RELEASE, one_ring, "at which all have arrived" },
-	{ EARLY_RELEASE, one_ring, "an A was changed before" },
+	{ EARLY_RELEASE, one_ring, "not brought yet" },
 	{ NO_RELEASE, one_ring, "forever: for an mbarrier" },
 	{ PARITY_STAYS, one_ring, "at which all have arrived" },
 	{ REGISTERS_KEPT, one_ring, ", registers" },
