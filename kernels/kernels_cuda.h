@@ -156,6 +156,11 @@ int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *);
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *, cudaStream_t);
 cudaError_t zr_cuda_attention_mma_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
 
+/* attention_hopper.cu: of those, what has neither dropout nor largest scores, by products of
+ * warpgroups; on compute capability 9.0 alone */
+int zr_cuda_attention_hopper_takes(const struct zr_op_attention *);
+cudaError_t zr_cuda_attention_hopper(const struct zr_op_attention *, cudaStream_t);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,11 +9,6 @@
  */
 #include "attention_mma.h"
 
-/* A row's probabilities are 2^(score - base), scores in units of log2. The base is a score that
- * was once the largest, and moves only if one exceeds it by more than this: results seldom have to
- * be rescaled, and what enters products stays below 2^8. */
-#define ABOVE_BASE 8
-
 /* Sixteens of queries that a warp takes, and keys of a tile: registers hold so many results and
  * scores, if there is no generator beside them. */
 template <int D, bool PLAIN> ZR_INLINE constexpr int sixteens()
@@ -26,19 +21,6 @@ template <int D> ZR_INLINE constexpr int tile_keys()
 	if (D > 128)
 		return 16;
 	return D < 128 ? 64 : 32;
-}
-
-/* The largest over the four lanes that share a row; NaN is left to the sum. */
-ZR_DEVICE float row_max(float x)
-{
-	x = fmaxf(x, __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP));
-	return fmaxf(x, __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP));
-}
-
-ZR_DEVICE float row_sum(float x)
-{
-	x += __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP);
-	return x + __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP);
 }
 
 /* What a warp has of its rows: sum of probabilities times values, their base and their sum over

@@ -296,6 +296,26 @@ ZR_DEVICE float score_unit(const struct zr_op_attention &o)
 	return (o.softcap > 0 ? o.softcap : o.scale) * LOG2E;
 }
 
+/* ---- probabilities --------------------------------------------------------------- */
+
+/* A row's probabilities are 2^(score - base), scores in units of log2. The base is a score that
+ * was once the largest, and moves only if one exceeds it by more than this: results seldom have to
+ * be rescaled, and what enters products stays below 2^8. */
+#define ABOVE_BASE 8
+
+/* The largest over the four lanes that share a row; NaN is left to the sum. */
+ZR_DEVICE float row_max(float x)
+{
+	x = fmaxf(x, __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP));
+	return fmaxf(x, __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP));
+}
+
+ZR_DEVICE float row_sum(float x)
+{
+	x += __shfl_xor_sync(ZR_FULL_WARP, x, 1, ZR_WARP);
+	return x + __shfl_xor_sync(ZR_FULL_WARP, x, 2, ZR_WARP);
+}
+
 /* ---- launches -------------------------------------------------------------------- */
 
 /* Of tiles of rows [first, length). */

@@ -158,13 +158,14 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 
 EXTRA_DIST += %D%/cuda_emulated.h %D%/hopper_emulated.h %D%/hopper_kernels.cu
 if HAVE_CXX
-cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_hopper \
-	%D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_attention_hopper %D%/t_cuda_elementwise \
+	%D%/t_cuda_experts %D%/t_cuda_hopper %D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
 emulated_flags = -DZR_CUDA_EMULATED='"%D%/cuda_emulated.h"' $(AM_CPPFLAGS) $(kernel_flags)
-emulated_objects = $(cuda_kernels:kernels/cuda/%.cu=%D%/cuda_%.o)
+emulated_objects = $(cuda_kernels:kernels/cuda/%.cu=%D%/cuda_%.o) \
+	$(hopper_kernels:kernels/cuda/%.cu=%D%/cuda_%.o)
 CLEANFILES += $(emulated_objects)
 cuda_test_libs = $(emulated_objects) kernels/libzrkernels.la tests/lib/libtesthost.la \
 	$(CMOCKA_LIBS) -lm
@@ -185,6 +186,13 @@ $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 %C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_attention_LDADD = kernels/libkernels_f64.la $(cuda_test_libs)
 EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
+
+%C%_t_cuda_attention_hopper_SOURCES = %D%/t_cuda_attention_hopper.c $(attention_slices)
+%C%_t_cuda_attention_hopper_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_attention_hopper_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_attention_hopper_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_attention_hopper_LDADD = %D%/hopper_kernels.o kernels/libkernels_f64.la $(cuda_test_libs)
+EXTRA_%C%_t_cuda_attention_hopper_DEPENDENCIES = $(emulated_objects) %D%/hopper_kernels.o
 
 # Run, it prints the sources, which the C++ compiler then compiles.
 check_PROGRAMS += %D%/elementwise_emulated

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_hopper.cu - causal attention by products of warpgroups, of compute capability 9.0: bf16
+ * and fp16, heads of width 64, 80, 96, 128 and 256; formulas as in cpu/attention.c. A CUDA block is
+ * three warpgroups. A thread of the first one brings tiles of keys and of values, each kind to two
+ * stages by turns. The other two take 64 queries each, and walk the keys ascending: while tensor
+ * cores multiply the values of one tile, threads compute the probabilities of the next. Scores,
+ * sums and results are fp32; probabilities are rounded to 16 bits where they enter a product.
+ *
+ * Heads narrower than their boxes of 64 columns are filled up with zeros by the copy engine, and so
+ * is what lies beyond the sequence.
+ */
+#include "attention_mma.h"
+#include "hopper.h"
+
+#define GROUP_ROWS 64               /* queries of a warpgroup */
+#define QUERIES    (2 * GROUP_ROWS) /* of a CUDA block */
+#define CONSUMERS  8                /* warps that read tiles */
+#define BLOCK      (3 * ZR_WARPGROUP)
+#define STAGES     2
+#define BOX_WIDTH  64 /* elements, 128 bytes */
+#define BOX_ROW    (BOX_WIDTH * 2)
+#define EIGHT      (8 * BOX_ROW)
+
+/* Of heads of width D: results, scores and probabilities of two tiles fill the registers. */
+template <int D> struct tiling {
+	enum {
+		KEYS = D > 128 ? 64 : 128,
+		BOXES = (D + BOX_WIDTH - 1) / BOX_WIDTH,
+		QUERY_BYTES = QUERIES * BOX_ROW * BOXES,
+		TILE_BYTES = KEYS * BOX_ROW * BOXES,
+		ALL_BYTES = QUERY_BYTES + 2 * STAGES * TILE_BYTES,
+	};
+};
+
+/* A kind of tiles on its way from the copy engine to the warpgroups, by turns in each stage. */
+struct ring {
+	unsigned char *tiles;
+	uint64_t *full, *empty;
+	int stage, parity;
+	ZR_MEMBER void next()
+	{
+		stage = (stage + 1) % STAGES;
+		parity ^= !stage;
+	}
+	ZR_MEMBER void wait() const
+	{
+		zr_mbarrier_wait(&full[stage], parity);
+	}
+	/* A warp reads the tile no more: each of them says so. */
+	ZR_MEMBER void release()
+	{
+		if (threadIdx.x % ZR_WARP == 0)
+			zr_mbarrier_arrive(&empty[stage]);
+		next();
+	}
+};
+
+struct mbarriers {
+	uint64_t queries, key_full[STAGES], key_empty[STAGES], value_full[STAGES],
+		value_empty[STAGES];
+};
+
+/* The room of a CUDA block: queries, stages of keys, stages of values. */
+template <int D> struct places {
+	unsigned char *queries;
+	mbarriers *bars;
+	ring keys, values;
+	ZR_MEMBER explicit places(unsigned char *room)
+	{
+		using t = tiling<D>;
+		unsigned char *first = room + t::QUERY_BYTES;
+		queries = room;
+		bars = (mbarriers *)(void *)(room + t::ALL_BYTES);
+		keys = ring{ first, bars->key_full, bars->key_empty, 0, 0 };
+		values = ring{ first + STAGES * t::TILE_BYTES, bars->value_full, bars->value_empty,
+			       0, 0 };
+	}
+	ZR_MEMBER void begin() const
+	{
+		zr_mbarrier_init(&bars->queries, 1);
+		for (int i = 0; i < STAGES; i++) {
+			zr_mbarrier_init(&bars->key_full[i], 1);
+			zr_mbarrier_init(&bars->key_empty[i], CONSUMERS);
+			zr_mbarrier_init(&bars->value_full[i], 1);
+			zr_mbarrier_init(&bars->value_empty[i], CONSUMERS);
+		}
+		zr_fence_async();
+	}
+};
+
+struct maps {
+	zr_tensor_map q, k, v;
+};
+
+/* ---- bringing -------------------------------------------------------------------- */
+
+/* Rows from `row` on of head h of batch entry b, all columns. */
+template <int D, int COUNT>
+ZR_DEVICE void bring(unsigned char *to, const zr_tensor_map *map, uint64_t *full, int row, int h,
+		     int b)
+{
+	zr_mbarrier_arrive_expecting(full, tiling<D>::BOXES * COUNT * BOX_ROW);
+#pragma unroll
+	for (int c = 0; c < tiling<D>::BOXES; c++)
+		zr_bring_box(to + c * COUNT * BOX_ROW, map, full, c * BOX_WIDTH, row, h, b);
+}
+
+template <int D> ZR_DEVICE void bring_next(ring &r, const zr_tensor_map *map, int row, int h, int b)
+{
+	zr_mbarrier_wait(&r.empty[r.stage], r.parity ^ 1);
+	bring<D, tiling<D>::KEYS>(r.tiles + r.stage * tiling<D>::TILE_BYTES, map, &r.full[r.stage],
+				  row, h, b);
+	r.next();
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+/* s = q k^T, of 64 queries from row `row` on. */
+template <class T, int D, int N>
+ZR_DEVICE void multiply_keys(float (&s)[N][4], const unsigned char *queries, int row,
+			     const unsigned char *keys)
+{
+	const uint64_t a = zr_operand(queries + row * BOX_ROW, 0, EIGHT, ZR_SWIZZLE_128),
+		       b = zr_operand(keys, 0, EIGHT, ZR_SWIZZLE_128);
+#pragma unroll
+	for (int k = 0; k < D; k += 16) {
+		const int box = k / BOX_WIDTH, in_row = k % BOX_WIDTH * 2;
+		zr_product<T, N * 8>(s, zr_operand_at(a, box * QUERIES * BOX_ROW + in_row),
+				     zr_operand_at(b, box * N * 8 * BOX_ROW + in_row), k > 0);
+	}
+	zr_products_commit();
+}
+
+/* acc = p v, or += if `add`; p has 16 keys for each piece. */
+template <class T, int D, int N>
+ZR_DEVICE void multiply_values(float (&acc)[D / 8][4], const uint32_t (&p)[N][4],
+			       const unsigned char *values, bool add)
+{
+	const uint64_t b = zr_operand(values, N * 16 * BOX_ROW, EIGHT, ZR_SWIZZLE_128);
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		zr_product<T, D, true>(acc, p[k], zr_operand_at(b, k * 16 * BOX_ROW), add || k);
+	zr_products_commit();
+}
+
+/* ---- probabilities --------------------------------------------------------------- */
+
+/* Of rows g and g + 8 of a warp's sixteen: the base of their probabilities, and their sum over the
+ * keys of this lane. */
+struct row_sums {
+	float base[2], sum[2];
+};
+
+/* Scores become probabilities. Where that moves bases, results shrink; whether any does in the
+ * warp. */
+template <int N>
+ZR_DEVICE bool soften(row_sums &x, float (&s)[1][N][4], float scale, float (&shrink)[2])
+{
+	bool any = false;
+#pragma unroll
+	for (int half = 0; half < 2; half++) {
+		float most = s[0][0][2 * half];
+#pragma unroll
+		for (int n = 0; n < N; n++)
+			most = fmaxf(most, fmaxf(s[0][n][2 * half], s[0][n][2 * half + 1]));
+		most = row_max(most) * scale;
+
+		const bool raise = most > x.base[half] + ABOVE_BASE;
+		const float next = raise ? most : x.base[half];
+		shrink[half] = raise ? zr_exp2(x.base[half] - next) : 1;
+		x.base[half] = next;
+		x.sum[half] *= shrink[half];
+		any |= raise;
+	}
+#pragma unroll
+	for (int n = 0; n < N; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const float base = seen_or_0(x.base[e / 2]);
+			s[0][n][e] = zr_exp2(fmaf(s[0][n][e], scale, -base));
+			x.sum[e / 2] += s[0][n][e];
+		}
+	return __ballot_sync(ZR_FULL_WARP, any) != 0;
+}
+
+/* Two probabilities side by side are an element of A. */
+template <class T, int N> ZR_DEVICE void round_pairs(uint32_t (&p)[N / 2][4], float (&s)[1][N][4])
+{
+#pragma unroll
+	for (int k = 0; k < N / 2; k++)
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			p[k][i] = zr_pair(s[0][2 * k + i / 2][i % 2 * 2],
+					  s[0][2 * k + i / 2][i % 2 * 2 + 1], T());
+}
+
+template <int M> ZR_DEVICE void shrink_rows(float (&acc)[M][4], const float (&by)[2])
+{
+#pragma unroll
+	for (int n = 0; n < M; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			acc[n][e] *= by[e / 2];
+}
+
+/* ---- a warpgroup's walk ---------------------------------------------------------- */
+
+/* 64 queries from `first` on; tiles [from, to] of those that the CUDA block walks have keys that
+ * some of them see, and all see keys from `all` on, but later ones than themselves. */
+struct walk {
+	int b, h, first, from, to, all;
+};
+
+template <int KEYS>
+ZR_DEVICE walk walk_of(const struct zr_op_attention &o, const block_head &at, int first)
+{
+	const int length = (int)o.length, end = first + GROUP_ROWS;
+	const int last = (end < length ? end : length) - 1;
+	if (first >= length)
+		return walk{ at.b, at.h, first, INT32_MAX, -1, 0 };
+
+	const seen_keys seen = keys_seen(o, at.b, first, GROUP_ROWS);
+	return walk{ at.b, at.h, first, seen.any / KEYS, last / KEYS, seen.all };
+}
+
+/* Scores of tile n become probabilities. */
+template <bool CAPPED, int N>
+ZR_DEVICE bool soften_tile(const struct zr_op_attention &o, const walk &w, int n, row_sums &x,
+			   float (&s)[1][N][4], float scale, float (&shrink)[2])
+{
+	const int lane = (int)threadIdx.x % ZR_WARP, warp = (int)threadIdx.x / ZR_WARP % 4;
+	const int key = n * N * 8, row = w.first + warp * 16 + lane / 4;
+	if constexpr (CAPPED)
+		soft_cap(o, s);
+	if (key + N * 8 > w.first + 1 || key < w.all)
+		mask_keys(o, w.b, row, key + lane % 4 * 2, s);
+	return soften(x, s, scale, shrink);
+}
+
+template <class T, int D>
+ZR_DEVICE void store_results(const struct zr_op_attention &o, const walk &w, const row_sums &x,
+			     const float (&acc)[D / 8][4])
+{
+	const int lane = (int)threadIdx.x % ZR_WARP, warp = (int)threadIdx.x / ZR_WARP % 4;
+#pragma unroll
+	for (int half = 0; half < 2; half++) {
+		const int row = w.first + warp * 16 + lane / 4 + 8 * half;
+		const float all = row_sum(x.sum[half]);
+		if (row >= o.length || row < o.first)
+			continue;
+		store_row<T, D>((T *)o.out + query_of(o, as_out(o, o.out), w.b, row, w.h), acc,
+				half, zr_reciprocal(all));
+		if (lane % 4 == 0)
+			o.lse[lse_of(o, w.b, w.h, row)] =
+				(seen_or_0(x.base[half]) + zr_log2(all)) * LN2;
+	}
+}
+
+/* Tiles that the other warpgroup needs, before those of this one. Behind its last one there are no
+ * more than STAGES, and nobody waits until those are empty. */
+ZR_DEVICE void pass_over(ring &keys, ring &values, int tiles)
+{
+	for (int i = 0; i < tiles; i++) {
+		keys.wait();
+		keys.release();
+		values.wait();
+		values.release();
+	}
+}
+
+/* Walks tiles w.from to w.to, one at least. */
+template <class T, int D, bool CAPPED>
+ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<D> &at, int row)
+{
+	constexpr int N = tiling<D>::KEYS / 8, TILE = tiling<D>::TILE_BYTES;
+	const float scale = score_unit(o);
+	row_sums x = { { -INFINITY, -INFINITY }, { 0, 0 } };
+	float acc[D / 8][4], s[1][N][4], shrink[2];
+	uint32_t p[N / 2][4];
+
+	zr_mbarrier_wait(&at.bars->queries, 0);
+	at.keys.wait();
+	zr_products_fence();
+	multiply_keys<T, D>(s[0], at.queries, row, at.keys.tiles + at.keys.stage * TILE);
+	zr_products_wait<0>();
+	zr_pin(s[0]);
+	at.keys.release();
+	soften_tile<CAPPED>(o, w, w.from, x, s, scale, shrink);
+	round_pairs<T>(p, s);
+
+	for (int n = w.from + 1; n <= w.to; n++) {
+		at.keys.wait();
+		zr_pin(s[0]);
+		zr_products_fence();
+		multiply_keys<T, D>(s[0], at.queries, row, at.keys.tiles + at.keys.stage * TILE);
+
+		at.values.wait();
+		zr_pin(p);
+		zr_pin(acc);
+		zr_products_fence();
+		multiply_values<T, D>(acc, p, at.values.tiles + at.values.stage * TILE,
+				      n > w.from + 1);
+
+		zr_products_wait<1>();
+		zr_pin(s[0]);
+		at.keys.release();
+		const bool raised = soften_tile<CAPPED>(o, w, n, x, s, scale, shrink);
+
+		zr_products_wait<0>();
+		zr_pin(acc);
+		at.values.release();
+		if (raised)
+			shrink_rows(acc, shrink);
+		round_pairs<T>(p, s);
+	}
+
+	at.values.wait();
+	zr_pin(p);
+	zr_pin(acc);
+	zr_products_fence();
+	multiply_values<T, D>(acc, p, at.values.tiles + at.values.stage * TILE, w.to > w.from);
+	zr_products_wait<0>();
+	zr_pin(acc);
+	at.values.release();
+	store_results<T, D>(o, w, x, acc);
+}
+
+template <class T, int D, bool CAPPED>
+static __global__ void __launch_bounds__(BLOCK, 1)
+	hopper_kernel(const __grid_constant__ struct zr_op_attention o,
+		      const __grid_constant__ struct maps maps)
+{
+#ifdef ZR_HOPPER
+	ZR_ALIGNED_SHARED(room);
+	constexpr int KEYS = tiling<D>::KEYS;
+	const block_head head = head_of_block(o);
+	const int group = (int)threadIdx.x / ZR_WARPGROUP;
+	/* the longest walks start first */
+	const int i0 = (o.first / QUERIES + (int)(gridDim.x - 1 - blockIdx.x)) * QUERIES;
+	const int length = (int)o.length, end = i0 + QUERIES < length ? i0 + QUERIES : length;
+	const int from = first_key(o, head.b, i0) / KEYS, to = (end - 1) / KEYS;
+	places<D> at(room);
+
+	if (threadIdx.x == 0)
+		at.begin();
+	__syncthreads();
+	if (group == 0) {
+		zr_fewer_registers<24>();
+		if (threadIdx.x != 0)
+			return;
+		bring<D, QUERIES>(at.queries, &maps.q, &at.bars->queries, i0 - o.first, head.h,
+				  head.b);
+		for (int n = from; n <= to; n++) {
+			bring_next<D>(at.keys, &maps.k, n * KEYS, head.kv, head.b);
+			bring_next<D>(at.values, &maps.v, n * KEYS, head.kv, head.b);
+		}
+	} else {
+		const int row = (group - 1) * GROUP_ROWS;
+		static_assert(QUERIES - GROUP_ROWS <= STAGES * KEYS, "tiles that are not released");
+		const walk w = walk_of<KEYS>(o, head, i0 + row);
+		zr_more_registers<240>();
+		pass_over(at.keys, at.values, (w.from < to + 1 ? w.from : to + 1) - from);
+		if (w.from <= w.to)
+			walk_keys<T, D, CAPPED>(o, w, at, row);
+	}
+#endif
+}
+
+/* ---- launches -------------------------------------------------------------------- */
+
+/* Boxes of so many rows of a tensor's heads, of `tokens` tokens. */
+static cudaError_t map_heads(zr_tensor_map *map, const struct zr_op_attention *o, const void *x,
+			     int64_t tokens, int64_t stride, int64_t head, int64_t heads, int rows)
+{
+	const int64_t apart = head ? head : o->head_dim;
+	const zr_boxes boxes = {
+		x,
+		4,
+		{ o->head_dim, tokens, heads, o->batch },
+		{ 0, stride * 2, apart * 2, tokens * stride * 2 },
+		{ BOX_WIDTH, rows, 1, 1 },
+		ZR_SWIZZLE_128,
+	};
+	return zr_tensor_map_of(map, &boxes);
+}
+
+template <class T, int D>
+static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
+{
+	constexpr int KEYS = tiling<D>::KEYS;
+	struct maps maps;
+
+	cudaError_t e = map_heads(&maps.q, o, o->q, o->length - o->first, o->q_stride, o->q_head,
+				  o->heads, QUERIES);
+	if (e == cudaSuccess)
+		e = map_heads(&maps.k, o, o->k, o->length, o->k_stride, o->k_head, o->kv_heads,
+			      KEYS);
+	if (e == cudaSuccess)
+		e = map_heads(&maps.v, o, o->v, o->length, o->v_stride, o->v_head, o->kv_heads,
+			      KEYS);
+	if (e != cudaSuccess)
+		return e;
+
+	return zr_launch_hopper(o->softcap > 0 ? hopper_kernel<T, D, true> :
+						 hopper_kernel<T, D, false>,
+				attention_grid(o, o->heads, o->first, QUERIES), dim3(BLOCK),
+				tiling<D>::ALL_BYTES + sizeof(mbarriers), s, *o, maps);
+}
+
+int zr_cuda_attention_hopper_takes(const struct zr_op_attention *o)
+{
+	return zr_cuda_attention_mma_takes(o) && o->dropout <= 0 && !o->max_scores;
+}
+
+cudaError_t zr_cuda_attention_hopper(const struct zr_op_attention *o, cudaStream_t s)
+{
+	return o->dtype == ZR_BF16 ? BY_WIDTH(o->head_dim, forward, bf16, o, s) :
+				     BY_WIDTH(o->head_dim, forward, f16, o, s);
+}
