@@ -2,7 +2,7 @@
  *
  * hopper_kernels.cu - see hopper_kernels.h.
  */
-#include "../../../kernels/cuda/hopper.h"
+#include "kernels/cuda/hopper.h"
 
 #include "hopper_kernels.h"
 
