@@ -483,8 +483,8 @@ static int check_products(struct zr_setup *s, struct zr_error *err)
 	if (!f->types.products || f->decl.has_products)
 		return 0;
 	return zr_config_blame(s->cfg, "precision", ZR_ENOTSUP, err,
-			       "products: model %s computes its linear maps in bf16 alone; set "
-			       "products = bf16, or take another model",
+			       "products: model %s does not compute its linear maps in 8 bits; "
+			       "set products = bf16",
 			       zr_model_of(&s->roles)->section->plugin->desc->id);
 }
 

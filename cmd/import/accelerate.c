@@ -44,8 +44,9 @@ static IMPORT_MAP(mixed)
 		return zr_import_no_effect(s, "off");
 	if (!strcmp(type, "bf16") || !strcmp(type, "fp16"))
 		return zr_import_put(im, s, k->to, type, NULL);
-	return zr_import_impossible(s, "expected no, bf16 or fp16: products have no 8 "
-				       "bits here");
+	return zr_import_impossible(s, "expected no, bf16 or fp16; its scales of 8 bits are "
+				       "others than those of [precision] plugin = bf16 with "
+				       "products = fp8, which can be set instead");
 }
 
 static IMPORT_MAP(sharding)
@@ -144,7 +145,9 @@ static const struct zr_import_key keys[] = {
 	NONE("threads of a rank keep to its processors", "enable_cpu_affinity"),
 	NONE(TPU, "tpu_env", "tpu_name", "tpu_vm", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo"),
 	NONE("all kernels are fused", "dynamo_config.*", "dynamo_backend"),
-	STOP(NULL, "its scales are others than those of [precision] products = fp8",
+	STOP(NULL,
+	     "take it out, and set [precision] plugin = bf16 with products = fp8: "
+	     "its scales are others",
 	     "fp8_config.*"),
 	STOP(NULL, OTHERS, "megatron_lm_config.*"),
 	MADE(PARALLEL "cp_size", "train.sequence_ranks", zr_import_sequence_ranks),

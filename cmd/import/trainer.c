@@ -211,7 +211,8 @@ static const struct zr_import_key keys[] = {
 	STOP("no", "layers are not added", "use_llama_pro"),
 	STOP("", "every token passes every layer", "mixture_of_depths"),
 	STOP("no", "there is no such engine here", "use_kt"),
-	STOP("no", "its scales are others than those of [precision] products = fp8", "fp8"),
+	STOP("no", "set [precision] plugin = bf16 with products = fp8: its scales are others",
+	     "fp8"),
 
 	/* beside the arguments, in files for scripts of transformers and TRL */
 	MADE("model_name_or_path", "model.path", hf_model),

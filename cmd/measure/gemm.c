@@ -5,6 +5,8 @@
 
 #include "bench.h"
 
+#define LEN(a) (sizeof(a) / sizeof *(a))
+
 static const int32_t types[] = { ZR_F32, ZR_BF16 };
 static const char *const type_names[] = { "fp32", "bf16" };
 
@@ -27,9 +29,11 @@ static int matmul(void *arg)
 	return op_failed(p, ops->matmul(ops, NULL, &p->op), "matmul");
 }
 
+/* kind: TYPE.nn, .nt or .tn */
 static int measure_product(struct product *p, int type, const char *kind, uint32_t flags,
 			   const int64_t *size, double limit)
 {
+	const struct zr_ops *ops = p->b->s->roles.ops;
 	const int64_t m = size[0], n = size[1], k = size[2];
 	const int32_t t = types[type], d = flags & ZR_MM_TRANS_A ? ZR_F32 : t;
 	const uint64_t width = zr_bytes_of(t, 1);
@@ -48,30 +52,46 @@ static int measure_product(struct product *p, int type, const char *kind, uint32
 	p->op.a = zr_array_at(t, zr_bench_take(p->b, width * (uint64_t)(m * k)));
 	p->op.b = zr_array_at(t, zr_bench_take(p->b, width * (uint64_t)(k * n)));
 	p->op.d = zr_array_at(d, zr_bench_take(p->b, 4 * (uint64_t)(m * n)));
+	if (flags & ZR_MM_FP8)
+		p->op.work = zr_bench_take(p->b, ops->matmul_work(ops, &p->op));
 	double s = zr_bench_time(p->b, matmul, p);
-	snprintf(name, sizeof name, "matmul.%s.%s", type_names[type], kind);
+	snprintf(name, sizeof name, "matmul.%s", kind);
 	zr_bench_note(p->b, name, at, 3, 2 * at[0] * at[1] * at[2], s, "FLOP/s", limit,
 		      m == n && n == k && m >= 256);
 	return s > 0 ? 0 : p->b->err->code;
 }
 
+/* Whether the device multiplies numbers of 8 bits otherwise than in 16, which is the host's way. */
+static int has_8_bits(const struct zr_setup *s)
+{
+	const struct zr_ops *ops = s->roles.ops;
+	return !s->facts.device_info.unified && ZR_HAS(ops, struct zr_ops, matmul_work) &&
+	       ops->matmul_work;
+}
+
 static int products(struct product *p, const double limit[2])
 {
 	static const int64_t side[] = { 16, 64, 256, 1024 };
-
 	static const struct {
 		const char *name;
+		int type;
 		uint32_t flags;
-	} kinds[] = { { "nn", 0 }, { "nt", ZR_MM_TRANS_B }, { "tn", ZR_MM_TRANS_A } };
+	} kinds[] = { { "fp32.nn", 0, 0 },
+		      { "fp32.nt", 0, ZR_MM_TRANS_B },
+		      { "fp32.tn", 0, ZR_MM_TRANS_A },
+		      { "bf16.nn", 1, 0 },
+		      { "bf16.nt", 1, ZR_MM_TRANS_B },
+		      { "bf16.tn", 1, ZR_MM_TRANS_A },
+		      { "fp8.nn", 1, ZR_MM_FP8 } };
+	const int n = (int)LEN(kinds) - !has_8_bits(p->b->s);
 	int rc = 0;
-	for (int type = 0; type < 2; type++)
-		for (int kind = 0; kind < 3; kind++)
-			for (int i = 0; i < 64 && !rc; i++) {
-				const int64_t size[] = { side[i / 16], side[i / 4 % 4],
-							 side[i % 4] };
-				rc = measure_product(p, type, kinds[kind].name, kinds[kind].flags,
-						     size, limit[type]);
-			}
+
+	for (int kind = 0; kind < n; kind++)
+		for (int i = 0; i < 64 && !rc; i++) {
+			const int64_t size[] = { side[i / 16], side[i / 4 % 4], side[i % 4] };
+			rc = measure_product(p, kinds[kind].type, kinds[kind].name,
+					     kinds[kind].flags, size, limit[kinds[kind].type]);
+		}
 	return rc;
 }
 

@@ -63,7 +63,7 @@ struct zr_matrices;    /* zeroth/matrices.h */
  * magnitudes below 2^-95. */
 #define ZR_MM_E5M2_A 64u
 /* With ZR_MM_FP8: since the call before, which had the same a, lda, m, k and ZR_MM_E5M2_A, nobody
- * has written to `work`, nor to what a points to. */
+ * has written to `work`, nor to what a points to; both are of one stream. */
 #define ZR_MM_SAME_A 128u
 
 #define ZR_E4M3_MOST 448.0f   /* 1.75 * 2^8; normal from 2^-6 on, below it multiples of 2^-9 */

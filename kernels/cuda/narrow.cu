@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 	for (int64_t i = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x; i < n; i += step) {
 		const int64_t row = i / op.n, column = i % op.n, at = row * op.ldd + column;
-		float x = o.sums[i] * o.a[row] * o.b[column];
+		float x = o.sums[i] * (o.a[row] * o.b[column]);
 		if (op.flags & ZR_MM_ACCUMULATE)
 			x += zr_get(op.d.data, at, op.d.dtype);
 		if (op.bias)

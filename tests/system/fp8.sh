@@ -111,6 +111,8 @@ refused() { # NAME PATTERN OPTION...
 }
 refused 'a word that is none' 'products.*fp9.*bf16.*fp8' -o precision.plugin=bf16 -o precision.products=fp9
 refused 'another precision' 'products' -o precision.plugin=fp16 -o precision.products=fp8
+printf 'mixed_precision: fp8\n' > accelerate.yaml
+like 'another program with other scales' "$("$ZEROTH" config import accelerate.yaml 2>&1)" 'mixed_precision.*products = fp8'
 train first llama 1 "${fp8[@]}" -o train.steps=1 -o checkpoint.every=1
 "$ZEROTH" train llama.ini -o data.path=text -o train.train_batch_size=6 -o train.eval_every=0 -o precision.plugin=bf16 \
 	-o run.dir=first --resume auto > no.out 2>&1

@@ -173,25 +173,32 @@ static void launched(struct table *t, const char *name, const char *type, int di
 	put(t, full, dims, a, b, c, work / LAUNCH);
 }
 
-/* Of one way to store its operands. rate: of a large one */
-static void product(struct table *t, const char *name, double rate)
+/* Of one way to store its operands. rate: of a large one; beside: bytes of memory that are read and
+ * written for each element of both operands, and for each of the result, before and after */
+static void product(struct table *t, const char *name, double rate, const double beside[2])
 {
 	static const double side[] = { 128, 512, 2048, 8192, 32768 };
+	const double depth = 2048, stream = t->share->stream * t->card->stream;
 
 	put(t, name, 3, 16, 16, 16, 2.0 * 16 * 16 * 16 / LAUNCH);
-	for (size_t m = 0; m < 5; m++)
-		for (size_t n = 0; n < 5; n++)
-			put(t, name, 3, side[m], side[n], 2048, rate * fill(side[m], side[n]));
+	for (size_t i = 0; i < 5; i++)
+		for (size_t j = 0; j < 5; j++) {
+			const double m = side[i], n = side[j], work = 2 * m * n * depth;
+			const double bytes = beside[0] * (m + n) * depth + beside[1] * m * n;
+			put(t, name, 3, m, n, depth,
+			    work / (work / (rate * fill(m, n)) + bytes / stream));
+		}
 }
 
 static void products(struct table *t, const char *type, double peak)
 {
 	static const char *const kind[] = { "nn", "nt", "tn" };
+	static const double nothing[2];
 	char name[ZR_RATE_NAME];
 
 	for (size_t k = 0; k < 3; k++) {
 		snprintf(name, sizeof name, "matmul.%s.%s", type, kind[k]);
-		product(t, name, t->share->products * peak);
+		product(t, name, t->share->products * peak, nothing);
 	}
 
 	launched(t, "attention", type, 2, 16, 16, 1, 2.0 * 16 * 16 * 16);
@@ -225,15 +232,13 @@ static void stream(struct table *t, const char *name, double rate)
 	put(t, name, 1, 10 * LAUNCH * rate, 1, 1, rate);
 }
 
-/* In 8 bits; except on Hopper a kernel of its own scales what they give, 10 bytes of each sum. */
+/* In 8 bits: each operand is read twice and its codes are written; except on Hopper a kernel of its
+ * own scales the sums. */
 static void narrow_products(struct table *t)
 {
-	if (!(t->card->eighth > 0))
-		return;
-
-	product(t, "matmul.fp8.nn", EIGHTH_SHARE * t->card->eighth);
-	if (strcmp(t->card->family, "Hopper"))
-		stream(t, "scale_sums.fp32", t->share->stream * t->card->stream / 10);
+	const double beside[] = { 5, strcmp(t->card->family, "Hopper") ? 10 : 0 };
+	if (t->card->eighth > 0)
+		product(t, "matmul.fp8.nn", EIGHTH_SHARE * t->card->eighth, beside);
 }
 
 /* Operations that memory bounds, of elements of so many bytes. */

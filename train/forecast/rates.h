@@ -11,6 +11,9 @@
  *   matmul.TYPE.nn nt tn              M x N x K               2 M N K operations. nt: B is stored
  *                                                             [N, K]; tn: A is stored [K, M] and
  *                                                             the result is fp32 (a gradient)
+ *   matmul.fp8.nn                     M x N x K               the same of operands in bf16, which
+ *                                                             it rounds to 8 bits; of devices with
+ *                                                             memory of their own
  *   attention.TYPE                    length x head size      2 T T D operations per head, forward
  *   attention_bwd.TYPE                length x head size      5 T T D operations per head
  *   head_loss.TYPE                    rows x width x          6 rows width vocabulary operations:

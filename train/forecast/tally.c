@@ -125,27 +125,24 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 		uses_parameters(t, seconds, times * (size_of(dtype) * k * n));
 }
 
-/* Of operands that are rounded to 8 bits before: each is read twice, as its scale comes first, and
- * written in `bytes` an element. Who has no rate of such products multiplies in 16 bits. */
+/* Of operands that are rounded to 8 bits within. Who has no rate of such products multiplies in 16
+ * bits; then each operand is read twice before, as its scale comes first, and written once. */
 static void narrow_product(struct zr_tally *t, const struct zr_op_matmul *op, const char *kind)
 {
 	const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
-	const double flops = 2 * m * n * k;
+	const double flops = 2 * m * n * k, each = 3 * size_of(op->a.dtype);
 	const double seconds = zr_tally_seconds(t, flops, "matmul.fp8.nn", 3, m, n, k);
-	const int codes = seconds > 0;
-	const double each = 2 * size_of(op->a.dtype) + (codes ? 1 : size_of(op->a.dtype));
+
+	if (seconds > 0) {
+		t->flops += flops;
+		t->seconds += seconds;
+		return;
+	}
 
 	if (!(op->flags & ZR_MM_SAME_A))
 		t->seconds += zr_tally_bytes(t, m * k * each);
 	t->seconds += zr_tally_bytes(t, k * n * each);
-	if (!codes) {
-		product(t, op->a.dtype, kind, m, n, k, 1);
-		return;
-	}
-
-	t->flops += flops;
-	uses_parameters(t, seconds, k * n);
-	t->seconds += zr_tally_seconds(t, m * n, "scale_sums.fp32", 1, m * n, 1, 1);
+	product(t, op->a.dtype, kind, m, n, k, 1);
 }
 
 static int work_of_matmul(const struct zr_ops *ops, const struct zr_op_matmul *op)

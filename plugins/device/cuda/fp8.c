@@ -14,21 +14,14 @@
 
 #define MULTIPLE 16 /* of M's, N's and K's elements, and of bytes */
 
-/* Where an operation's work has what. */
+/* Where an operation's work has what. It has room for both operands in bf16; codes take half of it,
+ * and leave room for their scales and for sums, of which there may be some rows at once. */
 struct fp8_work {
 	void *a, *b;
 	float *scale_a, *scale_b;
-	uint32_t *part;
-	float *sums; /* [m][n] */
-	uint64_t bytes;
+	float *sums; /* [rows][n] */
+	int64_t rows;
 };
-
-static void *take(struct fp8_work *w, uintptr_t base, uint64_t bytes)
-{
-	void *at = (void *)(base + w->bytes);
-	w->bytes += (bytes + 255) / 256 * 256;
-	return at;
-}
 
 /* Whether the GPU multiplies numbers of 8 bits, and whether cuBLASLt scales their sums by rows and
  * columns there. */
@@ -39,31 +32,52 @@ static int multiplies(const struct zr_inst *d)
 
 static int scales_rows(const struct zr_inst *d)
 {
-	return CUDA_SCALES_ROWS && d->capability == 90;
+	return CUDA_SCALES_ROWS && d->capability == 90 && cublasLtGetVersion() >= 120900;
 }
 
-static struct fp8_work carve(const struct zr_inst *d, const struct zr_op_matmul *op, void *base)
+static uint64_t up(uint64_t bytes)
 {
-	const uintptr_t at = (uintptr_t)base;
-	const int64_t parts = (op->k + ZR_CUDA_NARROW_PART - 1) / ZR_CUDA_NARROW_PART;
-	struct fp8_work w = { 0 };
+	return (bytes + 63) / 64 * 64;
+}
 
-	w.a = take(&w, at, zr_bytes_of(ZR_BF16, op->m * op->k));
-	w.scale_a = take(&w, at, zr_bytes_of(ZR_F32, op->m));
-	w.b = take(&w, at, zr_bytes_of(ZR_BF16, op->k * op->n));
-	w.scale_b = take(&w, at, zr_bytes_of(ZR_F32, op->n));
-	if (!(op->flags & ZR_MM_TRANS_B))
-		w.part = take(&w, at, (uint64_t)(parts * op->n) * sizeof *w.part);
-	if (multiplies(d) && !scales_rows(d))
-		w.sums = take(&w, at, zr_bytes_of(ZR_F32, op->m * op->n));
+/* Behind n codes of an operand and `lines` scales, where the operand would have ended in bf16:
+ * bytes that are free, less than 0 if those do not fit. */
+static int64_t room_behind(int64_t n, int64_t lines)
+{
+	const uint64_t used = up((uint64_t)n) + up(zr_bytes_of(ZR_F32, lines));
+	return (int64_t)up(zr_bytes_of(ZR_BF16, n)) - (int64_t)used;
+}
+
+static struct fp8_work carve(const struct zr_op_matmul *op)
+{
+	const int64_t of_a = op->m * op->k, of_b = op->k * op->n;
+	const int64_t room_a = room_behind(of_a, op->m), room_b = room_behind(of_b, op->n);
+	const int64_t room = room_a > room_b ? room_a : room_b;
+	char *a = op->work, *b = a + up(zr_bytes_of(ZR_BF16, of_a));
+	struct fp8_work w = { .a = a, .b = b };
+
+	if (room_a < 0 || room_b < 0)
+		return w;
+
+	w.scale_a = (float *)(void *)(a + up((uint64_t)of_a));
+	w.scale_b = (float *)(void *)(b + up((uint64_t)of_b));
+	if (room_a > room_b)
+		w.sums = (float *)(void *)((char *)w.scale_a + up(zr_bytes_of(ZR_F32, op->m)));
+	else
+		w.sums = (float *)(void *)((char *)w.scale_b + up(zr_bytes_of(ZR_F32, op->n)));
+	w.rows = room / 4 / op->n / MULTIPLE * MULTIPLE;
+	if (w.rows > op->m)
+		w.rows = op->m;
 	return w;
 }
 
+/* As much as on the host, so that a plan for a card needs no card. */
 uint64_t cuda_matmul_work(const struct zr_ops *ops, const struct zr_op_matmul *op)
 {
+	(void)ops;
 	if (!(op->flags & ZR_MM_FP8))
 		return 0;
-	return carve(ops->dev, op, NULL).bytes;
+	return up(zr_bytes_of(ZR_BF16, op->m * op->k)) + up(zr_bytes_of(ZR_BF16, op->k * op->n));
 }
 
 /* ---- operands -------------------------------------------------------------------- */
@@ -86,7 +100,7 @@ static cudaError_t narrow(struct zr_inst *d, cudaStream_t s, const struct zr_op_
 						     .from = op->b.data },
 					     .to = w->b,
 					     .scale = codes ? w->scale_b : NULL,
-					     .part = w->part };
+					     .part = (uint32_t *)(void *)cuda_parts(d) };
 	cudaError_t e = cudaSuccess;
 
 	if (!(op->flags & ZR_MM_SAME_A) || d->codes != codes)
@@ -146,11 +160,12 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 	return cuda_product_layout(&p->d, op->d.dtype, op->n, op->m, op->ldd, 0);
 }
 
-static int takes(const struct zr_inst *d, const struct zr_op_matmul *op)
+static int takes(const struct zr_inst *d, const struct zr_op_matmul *op, const struct fp8_work *w)
 {
-	return multiplies(d) && op->k > 0 && op->k % MULTIPLE == 0 && op->n % MULTIPLE == 0 &&
-	       op->m % MULTIPLE == 0 && op->ldd % MULTIPLE == 0 &&
-	       (uintptr_t)op->d.data % MULTIPLE == 0 && (uintptr_t)op->bias % MULTIPLE == 0;
+	return multiplies(d) && w->sums && (scales_rows(d) || w->rows > 0) && op->k > 0 &&
+	       op->k % MULTIPLE == 0 && op->n % MULTIPLE == 0 && op->m % MULTIPLE == 0 &&
+	       op->ldd % MULTIPLE == 0 && (uintptr_t)op->d.data % MULTIPLE == 0 &&
+	       (uintptr_t)op->bias % MULTIPLE == 0;
 }
 
 static cublasStatus_t choose(const struct zr_inst *d, struct product *p,
@@ -186,20 +201,24 @@ static void refused(const struct zr_inst *d, const struct zr_op_matmul *op, stru
 
 /* op: its operands are the codes. *done: whether cuBLASLt takes such a product. */
 static int multiply(struct zr_inst *d, cudaStream_t s, const struct zr_op_matmul *op,
-		    const struct fp8_work *w, const struct cuda_shape *shape, struct cuda_choice *c,
-		    int *done)
+		    const struct fp8_work *w, int *done)
 {
 	const int rows = scales_rows(d);
 	const float one = 1, beta = rows && op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
+	const struct cuda_shape shape = cuda_shape_of(op);
+	struct cuda_choice *c = cuda_choice_of(d, &shape);
 	void *to = rows ? op->d.data : w->sums;
 	struct product p;
 
+	*done = 0;
 	cublasStatus_t e = describe(d, &p, op, w);
-	if (memcmp(&c->shape, shape, sizeof *shape)) {
-		c->shape = *shape;
+	if (memcmp(&c->shape, &shape, sizeof shape)) {
+		c->shape = shape;
 		c->own = 0;
 		if (!e)
 			e = choose(d, &p, op, c);
+	} else if (c->own) {
+		return ZR_OK;
 	}
 
 	d->last = "matmul in 8 bits";
@@ -220,6 +239,43 @@ static int multiply(struct zr_inst *d, cudaStream_t s, const struct zr_op_matmul
 	return cuda_result(d, zr_cuda_scale_sums(&scaling, s), "matmul in 8 bits, scaling");
 }
 
+/* Rows [first, first + rows) of a product of codes. */
+static struct zr_op_matmul rows_of(const struct zr_op_matmul *op, int64_t first, int64_t rows)
+{
+	struct zr_op_matmul part = *op;
+	part.m = rows;
+	part.a.data = (char *)op->a.data + first * op->k;
+	part.d = zr_array_from(&op->d, first * op->ldd);
+	return part;
+}
+
+/* All rows at once where cuBLASLt scales them, else as many as there is room for their sums. */
+static int multiply_rows(struct zr_inst *d, cudaStream_t s, const struct zr_op_matmul *op,
+			 const struct fp8_work *w, int *done)
+{
+	const int64_t most = scales_rows(d) ? op->m : w->rows;
+	struct fp8_work at = *w;
+
+	for (int64_t first = 0; first < op->m; first += most) {
+		const int64_t left = op->m - first, rows = left < most ? left : most;
+		const struct zr_op_matmul part = rows_of(op, first, rows);
+		int rc;
+
+		at.scale_a = w->scale_a + first;
+		rc = multiply(d, s, &part, &at, done);
+		if (rc)
+			return rc;
+		if (!*done && first)
+			return zr_fail(d->h, ZR_EIO,
+				       "matmul in 8 bits: cuBLASLt takes %lld rows of a product "
+				       "and refuses %lld",
+				       (long long)most, (long long)rows);
+		if (!*done)
+			return ZR_OK;
+	}
+	return ZR_OK;
+}
+
 /* op, its operands in its work. */
 static struct zr_op_matmul narrowed(const struct zr_op_matmul *op, const struct fp8_work *w)
 {
@@ -235,19 +291,20 @@ static struct zr_op_matmul narrowed(const struct zr_op_matmul *op, const struct 
 int cuda_fp8(struct zr_inst *d, struct zr_stream *stream, const struct zr_op_matmul *op,
 	     struct zr_op_matmul *rest)
 {
-	const struct fp8_work w = carve(d, op, op->work);
+	const struct fp8_work w = carve(op);
 	const struct zr_op_matmul in_work = narrowed(op, &w);
-	const struct cuda_shape shape = cuda_shape_of(&in_work);
-	struct cuda_choice *c = cuda_choice_of(d, &shape);
-	const int known = !memcmp(&c->shape, &shape, sizeof shape);
+	const int64_t parts = (op->k + ZR_CUDA_NARROW_PART - 1) / ZR_CUDA_NARROW_PART;
 	cudaStream_t s = cuda_stream(d, stream);
 	int rc, done = 0;
 
 	rest->size = 0;
-	if (takes(d, op) && !(known && c->own)) {
+	if (!(op->flags & ZR_MM_TRANS_B) && (uint64_t)(parts * op->n) * 4 > CUDA_PARTS)
+		return zr_fail(d->h, ZR_ENOTSUP, "matmul in 8 bits: %lld x %lld are too many",
+			       (long long)op->k, (long long)op->n);
+	if (takes(d, op, &w)) {
 		rc = cuda_result(d, narrow(d, s, op, &w, 1), "matmul: operands in 8 bits");
 		if (!rc)
-			rc = multiply(d, s, &in_work, &w, &shape, c, &done);
+			rc = multiply_rows(d, s, &in_work, &w, &done);
 		if (rc || done)
 			return rc;
 	}

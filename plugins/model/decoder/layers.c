@@ -148,8 +148,6 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	}
 	if (!g->f->positions)
 		NEED(rotary);
-	if (g->fp8)
-		NEED(matmul_work);
 	if (g->slices > 1)
 		NEED(cast_heads);
 	if (g->o->logit_softcap > 0 || g->o->logit_divisor > 0)
@@ -157,6 +155,10 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 #undef NEED
 	if (missing)
 		return zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing);
+	if (g->fp8 && (!ZR_HAS(ops, struct zr_ops, matmul_work) || !ops->matmul_work))
+		return zr_fail(g->host, ZR_ENOTSUP,
+			       "the device has no products in 8 bits: set [precision] products = "
+			       "bf16");
 
 	return ZR_OK;
 }
