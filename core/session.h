@@ -86,10 +86,13 @@ struct zr_session {
 	const int32_t *given;     /* tokens of who samples */
 	struct zr_home_call home; /* and of its part, where experts are placed */
 	struct zr_layer_call call;
-	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody
-	 * watches */
+	/* Called when instruction n is about to begin, or to be waited for; when it has begun, or
+	 * was waited for; and by the thread beside before and after it computes it. None may
+	 * allocate; NULL: nobody watches. */
+	void (*will)(void *arg, const struct zr_lowered *p, int32_t n, int waited);
 	void (*ran)(void *arg, const struct zr_lowered *p, int32_t n, int waited);
-	void *ran_arg;
+	void (*runs_beside)(void *arg, const struct zr_lowered *p, int32_t n, int over);
+	void *ran_arg; /* of all three */
 
 	/* the run so far */
 	int64_t step;    /* attempted */

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "train/fit.h"
-#include "train/forecast/breakdown.h"
 
 /* Two of each set that was evaluated after the step, in the order of the sets. */
 static uint32_t of_evals(const struct zr_run_step *s, struct zr_metric *m)
@@ -69,6 +68,8 @@ uint32_t zr_run_metrics(const struct zr_run_step *s, struct zr_metric m[ZR_METRI
 	n += zr_pace_metrics(s->pace, m + n);
 	n += of_held_out(s, m + n);
 	for (int i = 0; s->part && i < ZR_PARTS; i++)
-		m[n++] = (struct zr_metric){ zr_part_metric[i], s->part[i] };
+		m[n++] = (struct zr_metric){ zr_part_metric[i], s->part->of[i] };
+	if (s->part && isfinite(s->part->idle))
+		m[n++] = (struct zr_metric){ ZR_IDLE_METRIC, s->part->idle };
 	return n;
 }

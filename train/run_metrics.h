@@ -5,6 +5,7 @@
 #ifndef ZR_TRAIN_RUN_METRICS_H
 #define ZR_TRAIN_RUN_METRICS_H
 
+#include "train/forecast/breakdown.h"
 #include "train/metrics.h"
 #include "train/pace.h"
 #include "train/run_eval.h"
@@ -15,7 +16,7 @@ struct zr_run_step {
 	const struct zr_pace *pace;
 	int64_t step;                     /* its number, from 1 */
 	const struct zr_eval_sets *evals; /* of which those after this step count */
-	const double *part;               /* [ZR_PARTS] seconds; NULL: not wanted */
+	const struct zr_parts *part;      /* NULL: not wanted */
 };
 
 /* Returns how many. */

@@ -308,7 +308,7 @@ int zr_trainer_open_metrics(struct zr_trainer *t, struct zr_error *err)
 
 /* ---- steps ------------------------------------------------------------------------- */
 
-uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
+uint32_t zr_trainer_numbers(const struct zr_trainer *t, const struct zr_parts *part,
 			    struct zr_metric m[ZR_METRICS_PER_STEP])
 {
 	const struct zr_run_step step = { .setup = t->setup,
@@ -321,7 +321,7 @@ uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
 	return zr_run_metrics(&step, m);
 }
 
-void zr_trainer_push(struct zr_trainer *t, const double *part)
+void zr_trainer_push(struct zr_trainer *t, const struct zr_parts *part)
 {
 	struct zr_metric m[ZR_METRICS_PER_STEP];
 	if (!t->pending || !t->metrics)

@@ -15,6 +15,7 @@
 #include <limits.h>
 
 #include "files/checkpoint/checkpoint.h"
+#include "train/forecast/breakdown.h"
 #include "train/lock.h"
 #include "train/metrics.h"
 #include "train/pace.h"
@@ -92,10 +93,10 @@ int zr_trainer_evaluate(struct zr_trainer *t, struct zr_run_set *set, const stru
 
 /* The numbers of the last step, of the evaluations that followed it, and `part`, see breakdown.h
  * (NULL: not wanted). Returns how many. Not collective. */
-uint32_t zr_trainer_numbers(const struct zr_trainer *t, const double *part,
+uint32_t zr_trainer_numbers(const struct zr_trainer *t, const struct zr_parts *part,
 			    struct zr_metric m[ZR_METRICS_PER_STEP]);
 /* Not collective: rank 0 gives the monitors what they do not know yet of the last step. */
-void zr_trainer_push(struct zr_trainer *t, const double *part);
+void zr_trainer_push(struct zr_trainer *t, const struct zr_parts *part);
 
 /* XXH3-64 of the losses of all steps so far. Not collective. */
 uint64_t zr_trainer_losses_digest(const struct zr_trainer *t);

@@ -27,7 +27,7 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 {
 	struct zr_timeline line;
 	double whole = 0, update = 0, began = zr_now();
-	int n = 0, rc = zr_timeline_open(&line, ss, b->err);
+	int n = 0, rc = zr_timeline_open(&line, ss, NULL, b->err);
 
 	for (int i = 0; i < MOST && !rc; i++) {
 		struct zr_step_result r;

@@ -15,8 +15,23 @@
 struct areas {
 	double mean[ZR_PARTS][WIDE], x[WIDE];
 	double all[ZR_PARTS]; /* mean over all steps that have it */
+	double idle;          /* likewise without a kernel; NaN: no step has it */
 	int wide, parts;      /* parts: that were recorded */
 };
+
+static double mean_idle(const struct zr_rows *rows)
+{
+	const double *y = zr_rows_find(rows, ZR_IDLE_METRIC);
+	double sum = 0;
+	int64_t n = 0;
+
+	for (int64_t i = 0; y && i < rows->n; i++)
+		if (isfinite(y[i])) {
+			sum += y[i];
+			n++;
+		}
+	return n ? sum / (double)n : NAN;
+}
 
 static void measure(const struct zr_rows *rows, struct areas *a)
 {
@@ -47,6 +62,7 @@ static void measure(const struct zr_rows *rows, struct areas *a)
 		a->parts += counted > 0;
 		a->all[p] /= counted ? (double)counted : 1;
 	}
+	a->idle = mean_idle(rows);
 }
 
 static double top_of(const struct areas *a, int w)
@@ -120,10 +136,14 @@ static void write_table(const struct areas *a, FILE *f)
 				100 * a->all[p] / sum);
 	}
 
-	fprintf(f,
-		"</tbody><tfoot><tr><th scope=\"row\">all</th><td>%s</td><td></td></tr></tfoot>"
-		"</table></div>",
+	fprintf(f, "</tbody><tfoot><tr><th scope=\"row\">all</th><td>%s</td><td></td></tr>",
 		zr_number_seconds(sum, text));
+	if (isfinite(a->idle))
+		fprintf(f,
+			"<tr><th scope=\"row\">of it without a kernel</th><td>%s</td>"
+			"<td>%.1f%%</td></tr>",
+			zr_number_seconds(a->idle, text), 100 * a->idle / sum);
+	fputs("</tfoot></table></div>", f);
 }
 
 int zr_report_breakdown(struct zr_report *r)

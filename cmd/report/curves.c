@@ -96,9 +96,8 @@ static const struct known known[] = {
 /* Metrics that another section has, or that are no curve of interest. */
 static int shown_elsewhere(const char *name)
 {
-	static const char *const other[] = {
-		"step", "time", "elapsed", "tokens", "epoch", "skipped"
-	};
+	static const char *const other[] = { "step",  "time",    "elapsed",     "tokens",
+					     "epoch", "skipped", ZR_IDLE_METRIC };
 
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
 		if (!strcmp(name, other[i]))

@@ -27,15 +27,16 @@ struct tier {
 /* A category has one colour on all of the page; small ones share the last. */
 static int colour(const char *name)
 {
-	static const char *const large[ZR_PARTS - 1] = {
+	static const char *const large[] = {
 		"parameters",        "optimizer state",  "gradients", "activations", "workspace",
 		"master parameters", "gradient buffers", "staging",   "batch",       "data",
 	};
-	int i = 0;
+	const int n = sizeof large / sizeof *large;
 
-	while (i < ZR_PARTS - 1 && strcmp(large[i], name))
-		i++;
-	return i;
+	for (int i = 0; i < n; i++)
+		if (!strcmp(large[i], name))
+			return i;
+	return ZR_PARTS - 1;
 }
 
 static struct category *category(struct tier *t, const char *name)

@@ -157,13 +157,15 @@ static const struct zr_opt run[] = {
 	    "Steps between lines of progress where the output is no terminal."),
 	RUN(wall_clock_breakdown, ZR_T_BOOL, "no", 0, "",
 	    "The seconds of each step in forward, backward and other parts, as metrics "
-	    "and every log_every steps as a line. A device that computes later is waited for after "
-	    "each of its operations."),
+	    "and every log_every steps as a line. A device that computes later says by its clock "
+	    "what it computed when, and how long no kernel ran; one without a clock is waited for "
+	    "after each of its operations."),
 	RUN(rates, ZR_T_PATH, "", 0, "", "File of `zeroth bench` for forecasts; empty: its own."),
 	RUN(trace, ZR_T_STR, "", 0, "",
 	    "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each "
-	    "instruction of each rank with its times. While these run a device that computes later "
-	    "is waited for after each of its operations."),
+	    "instruction of each rank with its times, by the device's clock where it computes "
+	    "later and has one; while these run one without is waited for after each of its "
+	    "operations."),
 };
 
 static const char *const saves[] = { "all", "trainable", NULL }; /* ZR_SAVE_* in order */

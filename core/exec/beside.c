@@ -46,7 +46,11 @@ static int compute(struct zr_beside *b, struct handed *h)
 {
 	h->call.err = &b->err;
 	running = h->number;
+	if (b->s->runs_beside)
+		b->s->runs_beside(b->s->ran_arg, h->call.program, h->number, 0);
 	int rc = h->fn(b->s, &h->call);
+	if (b->s->runs_beside)
+		b->s->runs_beside(b->s->ran_arg, h->call.program, h->number, 1);
 	running = -1;
 	return rc;
 }

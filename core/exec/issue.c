@@ -65,6 +65,8 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 
 	s->at = n;
 	s->waiting = 1;
+	if (s->will)
+		s->will(s->ran_arg, p, n, 1);
 	int rc;
 	if (c.i->queue == ZR_Q_HOST)
 		rc = zr_beside_wait(s, *c.ticket, err);
@@ -125,6 +127,8 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	s->at = n;
 	s->waiting = 0;
 	*c.ticket = 0;
+	if (s->will)
+		s->will(s->ran_arg, p, n, 0);
 	rc = run(s, &c);
 	if (!rc && c.i->flags & ZR_F_MARK)
 		rc = zr_mark(s, &s->bound[p->id].mark[n], err);

@@ -505,7 +505,8 @@ struct zr_device_info {
 	uint32_t host_ops; /* 1: operations take addresses of host memory too, in any mixture */
 };
 
-#define ZR_MARKS 64 /* slots of marks */
+#define ZR_MARKS     64 /* slots of marks */
+#define ZR_TIME_NONE UINT32_MAX
 
 /* A copy of stretches of equal length. GROWABLE. */
 struct zr_device_rows {
@@ -565,6 +566,18 @@ struct zr_device_v1 {
 	/* (optional) [step] copy_after of several stretches of memory, by one call of the system
 	 * where it has one. */
 	int (*copy_rows)(struct zr_inst *, const struct zr_device_rows *, uint64_t *ticket);
+	/* (optional, all four) By the device's own clock, for people who ask where time goes.
+	 * time_open, [main] and once, makes marks 0 to n - 1. time_mark, [step], enqueues one: the
+	 * stream passes it when all before it is over. A mark that is enqueued again forgets when
+	 * it was passed. time_copies, [step]: of the copies beside the compute stream that start
+	 * from now on, the first passes `begin` before it moves a byte and each passes `end` when
+	 * it is over, so that the last one counts; ZR_TIME_NONE twice: none does. time_between,
+	 * [step], waits for nothing: nanoseconds from one mark to another, negative if the other
+	 * one was passed before it, or ZR_EAGAIN while one of them has not been passed. */
+	int (*time_open)(struct zr_inst *, uint32_t n);
+	int (*time_mark)(struct zr_inst *, struct zr_stream *, uint32_t mark);
+	int (*time_copies)(struct zr_inst *, uint32_t begin, uint32_t end);
+	int (*time_between)(struct zr_inst *, uint32_t from, uint32_t to, int64_t *ns);
 };
 
 #ifdef __cplusplus

@@ -20,7 +20,7 @@ WRAP(device, "device/cpu.so", "cards")
 
 /* They lie behind those of device/cpu. */
 struct own_opts {
-	uint8_t separate, late_copies, later, marks, declared, stream;
+	uint8_t separate, late_copies, later, marks, declared, stream, clock;
 };
 
 static const struct zr_opt own_opts[] = {
@@ -40,6 +40,8 @@ static const struct zr_opt own_opts[] = {
 	       "for programs that compute by addresses, as PyTorch on a GPU."),
 	ZR_OPT(struct own_opts, stream, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Whether it has a stream, which is not one of CUDA's."),
+	ZR_OPT(struct own_opts, clock, ZR_T_BOOL, 0, "yes", 0, 0, "",
+	       "Whether it has a clock of its own, which counts operations."),
 };
 static struct zr_opt opts_of_both[OPTIONS];
 
@@ -173,12 +175,19 @@ static int copy_bytes(struct zr_inst *d, const struct card_copy *c)
 		const char *from = card_real(d, (const char *)c->src + k * c->src_apart);
 		rc = real_vtbl->copy(d->cpu, NULL, to, from, c->bytes);
 	}
+	if (!rc)
+		card_time_copied(d, c->begin, c->end);
 	return rc;
 }
 
 static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
-	const struct card_copy c = { dst, src, bytes, d->enqueued, 0, 0, 0 };
+	const struct card_copy c = { .dst = dst,
+				     .src = src,
+				     .bytes = bytes,
+				     .after = d->enqueued,
+				     .begin = ZR_TIME_NONE,
+				     .end = ZR_TIME_NONE };
 	void *real = card_real(d, dst);
 	int rc = check_thread(d);
 	(void)s;
@@ -189,9 +198,12 @@ static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *s
 	return copy_bytes(d, &c);
 }
 
-static int start_copy(struct zr_inst *d, const struct card_copy *c, uint64_t *ticket)
+static int start_copy(struct zr_inst *d, struct card_copy *c, uint64_t *ticket)
 {
 	uint64_t k = 0;
+	c->begin = d->copy_begins;
+	c->end = d->copy_ends;
+	d->copy_begins = ZR_TIME_NONE;
 	int rc = check_thread(d);
 	if (!rc)
 		rc = card_check_beside(d, c);
@@ -212,7 +224,7 @@ static int start_copy(struct zr_inst *d, const struct card_copy *c, uint64_t *ti
 static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
 		      uint64_t *ticket)
 {
-	const struct card_copy c = { dst, src, bytes, d->enqueued, 0, 0, 0 };
+	struct card_copy c = { .dst = dst, .src = src, .bytes = bytes, .after = d->enqueued };
 	return start_copy(d, &c, ticket);
 }
 
@@ -321,6 +333,7 @@ static void destroy(struct zr_inst *d)
 {
 	card_pinned_end(d);
 	card_forget(d);
+	card_time_end(d);
 	while (d->pieces) {
 		struct card_piece *piece = d->pieces;
 		munmap(piece->real, piece->bytes);
@@ -332,6 +345,15 @@ static void destroy(struct zr_inst *d)
 	if (last == d)
 		last = NULL;
 	free(d);
+}
+
+/* Without one the table is that of a device that says no times. */
+static void set_clock(int there)
+{
+	vtbl.time_open = there ? card_time_open : NULL;
+	vtbl.time_mark = there ? card_time_mark : NULL;
+	vtbl.time_copies = there ? card_time_copies : NULL;
+	vtbl.time_between = there ? card_time_between : NULL;
 }
 
 /* Nothing is on the account of host memory: plans are those of device/cpu. */
@@ -353,11 +375,13 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	}
 
 	d->last = &d->first;
+	d->copy_begins = d->copy_ends = ZR_TIME_NONE;
 	d->separate = !about.unified && own->separate;
 	d->later = d->separate && own->later;
 	d->without_marks = !own->marks;
 	d->declared = own->declared;
 	d->stream = own->stream;
+	set_clock(own->clock);
 	d->cpu_ops = real_vtbl->ops(d->cpu);
 	card_ops_fill(d);
 	if (own->late_copies)

@@ -27,6 +27,7 @@ struct card_copy {
 	uint64_t after; /* so many operations are over before */
 	uint64_t more;  /* rows behind the first, so far apart */
 	uint64_t dst_apart, src_apart;
+	uint32_t begin, end; /* marks that it passes, or ZR_TIME_NONE */
 };
 
 /* An operation that waits until something needs it: its struct is behind it. */
@@ -57,6 +58,11 @@ struct zr_inst {
 	uint64_t enqueued, over;
 	uint64_t mark[ZR_MARKS];   /* what was enqueued then */
 	struct card_range *pinned; /* owned: the list */
+	/* what its clock says, in ns; marks that keep that, owned: [n_time] or NULL; those that
+	 * the copies that start pass, or ZR_TIME_NONE */
+	int64_t clock;
+	struct card_time *time;
+	uint32_t n_time, copy_begins, copy_ends;
 };
 
 /* cards.c: where the memory behind an address of any kind is. */
@@ -71,6 +77,17 @@ int card_enqueue_copy(struct zr_inst *d, void *to, const void *from, uint64_t by
 int card_run_until(struct zr_inst *d, uint64_t end);
 int card_run_all(struct zr_inst *d);
 void card_forget(struct zr_inst *d);
+
+/* cards_time.c: whether a task is a mark; an operation took its time; a copy beside did; functions
+ * of zr.device/1 */
+int card_is_mark(int (*run)(const struct zr_ops *, const void *));
+void card_time_passes(struct zr_inst *d);
+void card_time_copied(struct zr_inst *d, uint32_t begin, uint32_t end);
+void card_time_end(struct zr_inst *d);
+int card_time_open(struct zr_inst *d, uint32_t n);
+int card_time_mark(struct zr_inst *d, struct zr_stream *s, uint32_t mark);
+int card_time_copies(struct zr_inst *d, uint32_t begin, uint32_t end);
+int card_time_between(struct zr_inst *d, uint32_t from, uint32_t to, int64_t *ns);
 
 /* cards_ops.c: fills the table of operations. */
 void card_ops_fill(struct zr_inst *d);

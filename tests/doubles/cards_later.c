@@ -66,6 +66,8 @@ int card_run_until(struct zr_inst *d, uint64_t end)
 		d->over++;
 
 		rc = task->run(d->cpu_ops, task->op);
+		if (!card_is_mark(task->run))
+			card_time_passes(d);
 		free(task);
 	}
 

@@ -73,6 +73,7 @@ static int refers_to_caller(const char *name, const void *op)
 			rc = card_run_all(d);                                                      \
 		if (rc)                                                                            \
 			return rc;                                                                 \
+		card_time_passes(d);                                                               \
 		return run_##name(d->cpu_ops, &op);                                                \
 	}
 #define QUERY(name, arg)                                                                           \
@@ -150,6 +151,7 @@ static int card_elementwise(const struct zr_opt_step *given, const struct zr_ele
 	rc = card_run_all(d); /* what it refers to is the caller's */
 	if (rc)
 		return rc;
+	card_time_passes(d);
 	return d->cpu_ops->elementwise(&s, &own);
 }
 

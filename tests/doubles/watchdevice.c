@@ -9,7 +9,7 @@
  *                             calls, and how many of them while a copy from the device to the host
  *                             was under way; of mem_pin how many copies were started from and to
  *                             what it pinned; copies: those that were started, of one stretch or
- *                             of several
+ *                             of several; sync: waits for the device
  *   WATCH_OLD=1               the table of a device that has no optional function
  */
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #include "wrapped.h"
 
-WRAP_MADE(device, "../tests/doubles/.libs/cards.so", "watched")
+WRAP(device, "../tests/doubles/.libs/cards.so", "watched")
 
 static struct watched {
 	struct zr_ops ops; /* the first: what operations are called with */
@@ -46,12 +46,13 @@ enum {
 	COPIES,
 	MEM_PIN,
 	PINNED_TWICE,
+	SYNC,
 	OPERATIONS
 };
 static const char *const name[OPERATIONS] = { "matmul",        "attention_bwd", "layernorm_bwd",
 					      "embedding_bwd", "head_loss",     "fold",
 					      "adamw",         "copy_after",    "copies",
-					      "mem_pin",       "pinned_twice" };
+					      "mem_pin",       "pinned_twice",  "sync" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
 static int begin(int op)
@@ -185,7 +186,25 @@ static int mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 	return real_vtbl->mem_pin(d, p, bytes);
 }
 
+static int sync_stream(struct zr_inst *d, struct zr_stream *s)
+{
+	calls[SYNC]++;
+	return real_vtbl->sync(d, s);
+}
+
 /* ---- instance ---- */
+
+/* The double has a clock if an option says so. */
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	host = h;
+	int rc = real->create(h, opts, out);
+	vtbl.time_open = real_vtbl->time_open;
+	vtbl.time_mark = real_vtbl->time_mark;
+	vtbl.time_copies = real_vtbl->time_copies;
+	vtbl.time_between = real_vtbl->time_between;
+	return rc;
+}
 
 static void destroy(struct zr_inst *d)
 {
@@ -202,6 +221,7 @@ __attribute__((constructor)) static void begin_wrapping(void)
 	vtbl.copy_start = copy_start;
 	vtbl.copy_wait = copy_wait;
 	vtbl.mem_pin = mem_pin;
+	vtbl.sync = sync_stream;
 	vtbl.mark = real_vtbl->mark ? mark : NULL;
 	vtbl.copy_after = real_vtbl->copy_after ? copy_after : NULL;
 	vtbl.copy_rows = real_vtbl->copy_rows ? copy_rows : NULL;

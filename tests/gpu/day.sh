@@ -151,12 +151,12 @@ in_parts() { grep -E "$1" "$work/log/step.txt" | sort -t ' ' -k 1,1 | tr '\n' ';
 
 # Of metrics with a breakdown, the last step's.
 parts_of_step() {
-	tail -n 1 | grep -oE '"(forward|backward|reduce|gather_wait|read_wait|optimizer|write_wait|publish|boundary|data|other)_s":[0-9.e-]*' |
+	tail -n 1 | grep -oE '"(forward|backward|reduce|gather_wait|read_wait|optimizer|write_wait|publish|boundary|data|launch|other|idle)_s":[0-9.e-]*' |
 		tr -d '"' | awk -F : '{ printf "%s%s %.2f ms", (NR > 1 ? ", " : ""), substr($1, 1, length($1) - 2), 1000 * $2 }'
 }
 
-# The parts of a step where every operation is waited for: more than a step takes, by what waiting costs.
-parts_waited_for() { # parts_waited_for NAME TOKENS_PER_STEP ARGUMENT...
+# How long a step takes whose parts are wanted; these by the GPU's clock, and in how much of it (idle) no kernel ran.
+parts_by_clock() { # parts_by_clock NAME TOKENS_PER_STEP ARGUMENT...
 	local name=$1 tokens=$2
 	shift 2
 	enough "$name" 12 || return
@@ -180,7 +180,7 @@ day_124m() {
 	clocks_end
 	result 'GPT-2 124M: clocks' pass '' '' "$clocks"
 	seen_by_cupti 'GPT-2 124M: share of a step in which something runs' "$@"
-	parts_waited_for 'GPT-2 124M: a step whose operations are waited for' "$([ -n "$small" ] && echo 512 || echo 65536)" "$@"
+	parts_by_clock 'GPT-2 124M: a step by the clock of the GPU' "$([ -n "$small" ] && echo 512 || echo 65536)" "$@"
 }
 
 # ---- large models on the GPU ----

@@ -68,7 +68,7 @@ both_halves() {
 	is "the first half of a day" "$?" 0
 	is "its models train" "$(grep -c ' day1 *pass \(GPT-2\|Llama\).*tokens/s (target' <<<"$table")" 6
 	is "attention of each shape both ways" "$(grep -c ' day1 *pass attention.*TFLOP/s (target' <<<"$table")" 4
-	like "a step in parts" "$table" 'waited for: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
+	like "a step in parts" "$table" 'clock of the GPU: [0-9.]+ ms \(forward [0-9.]+ ms, backward [0-9.]+ ms'
 	is "a day has a table of its own" "$(grep -c ^day1 out/gpu-day.txt)" "$(grep -c ' day1 ' <<<"$table")"
 	is "which replaces no other" "$(ls out | tr '\n' ' ')" "gpu-day.json gpu-day.txt logs.tar.gz results.jsonl state.tar.gz "
 

@@ -10,7 +10,7 @@ const char *const zr_part_name[ZR_PARTS] = {
 	[ZR_PART_READ_WAIT] = "read wait",   [ZR_PART_OPTIMIZER] = "optimizer",
 	[ZR_PART_WRITE_WAIT] = "write wait", [ZR_PART_PUBLISH] = "publish",
 	[ZR_PART_BOUNDARY] = "boundary",     [ZR_PART_DATA] = "data",
-	[ZR_PART_OTHER] = "other",
+	[ZR_PART_LAUNCH] = "launch",         [ZR_PART_OTHER] = "other",
 };
 
 const char *const zr_part_metric[ZR_PARTS] = {
@@ -19,7 +19,7 @@ const char *const zr_part_metric[ZR_PARTS] = {
 	[ZR_PART_READ_WAIT] = "read_wait_s",   [ZR_PART_OPTIMIZER] = "optimizer_s",
 	[ZR_PART_WRITE_WAIT] = "write_wait_s", [ZR_PART_PUBLISH] = "publish_s",
 	[ZR_PART_BOUNDARY] = "boundary_s",     [ZR_PART_DATA] = "data_s",
-	[ZR_PART_OTHER] = "other_s",
+	[ZR_PART_LAUNCH] = "launch_s",         [ZR_PART_OTHER] = "other_s",
 };
 
 static enum zr_operand_part part_of_call(int32_t call)

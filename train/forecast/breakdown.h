@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * breakdown.h - the parts that the time of a step is divided into, by what the main thread ran or
- * waited for.
+ * breakdown.h - the parts that the time of a step is divided into: by what the main thread ran or
+ * waited for, or on a device that computes later by what that computed, and by what the main thread
+ * did while it computed nothing (train/run/clock.h).
  */
 #ifndef ZR_TRAIN_FORECAST_BREAKDOWN_H
 #define ZR_TRAIN_FORECAST_BREAKDOWN_H
@@ -19,9 +20,20 @@ enum zr_operand_part {
 	ZR_PART_PUBLISH,    /* new parameters to all who hold them */
 	ZR_PART_BOUNDARY,   /* loss, norm and non-finite numbers of all ranks */
 	ZR_PART_DATA,       /* the batch */
-	ZR_PART_OTHER,      /* all else */
+	/* a device that computes later had nothing to compute, or was about to: the main thread was
+	 * telling it what comes next, or already had */
+	ZR_PART_LAUNCH,
+	ZR_PART_OTHER, /* all else */
 	ZR_PARTS
 };
+
+/* Seconds. */
+struct zr_parts {
+	double of[ZR_PARTS];
+	double idle; /* of all of them, those in which no kernel ran; NaN: nobody knows */
+};
+
+#define ZR_IDLE_METRIC "idle_s"
 
 /* "gather wait", and the metric of its seconds: "gather_wait_s". */
 extern const char *const zr_part_name[ZR_PARTS], *const zr_part_metric[ZR_PARTS];

@@ -3,6 +3,7 @@
 # train/run: a whole run: its loop, what it prints and writes, and the processes around it.
 train_librun_la_SOURCES += \
 	%D%/agent.c %D%/agent.h \
+	%D%/clock.c %D%/clock.h \
 	%D%/config_ini.c %D%/config_ini.h \
 	%D%/crash.c %D%/crash.h \
 	%D%/frames.c %D%/frames.h \

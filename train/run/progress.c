@@ -200,24 +200,28 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	zr_signals_flush(p->out);
 }
 
-void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS])
+void zr_progress_parts(struct zr_progress *p, int64_t step, const struct zr_parts *part)
 {
 	double all = 0;
 
 	p->parts_of++;
 	for (int i = 0; i < ZR_PARTS; i++)
-		all += p->parts[i] += seconds[i];
+		all += p->parts.of[i] += part->of[i];
+	p->parts.idle += part->idle;
 	if (step % p->every && step != 1 && step != p->total)
 		return;
 	if (p->tty)
 		zr_log_live(p->out, NULL);
 	fprintf(p->out, "step %lld  %.4g s:", (long long)step, all / (double)p->parts_of);
 	for (int i = 0; i < ZR_PARTS; i++)
-		if (all > 0 && p->parts[i] >= 0.0005 * all)
-			fprintf(p->out, "  %s %.1f %%", zr_part_name[i], 100 * p->parts[i] / all);
+		if (all > 0 && p->parts.of[i] >= 0.0005 * all)
+			fprintf(p->out, "  %s %.1f %%", zr_part_name[i],
+				100 * p->parts.of[i] / all);
+	if (all > 0 && isfinite(p->parts.idle))
+		fprintf(p->out, ";  no kernel ran in %.1f %%", 100 * p->parts.idle / all);
 	fputc('\n', p->out);
 	zr_signals_flush(p->out);
-	memset(p->parts, 0, sizeof p->parts);
+	p->parts = (struct zr_parts){ 0 };
 	p->parts_of = 0;
 }
 

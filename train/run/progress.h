@@ -30,10 +30,10 @@ struct zr_progress {
 	double last_drawn;
 	double val_loss;
 	int have_val;
-	int scaled;             /* there is a loss scale to show */
-	int qk_clip;            /* and a largest score */
-	double parts[ZR_PARTS]; /* seconds, since the line of parts before, */
-	int64_t parts_of;       /* of so many steps */
+	int scaled;            /* there is a loss scale to show */
+	int qk_clip;           /* and a largest score */
+	struct zr_parts parts; /* since the line of parts before, */
+	int64_t parts_of;      /* of so many steps */
 };
 
 const char *zr_duration_text(double seconds, char buf[32]);
@@ -43,7 +43,7 @@ void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *
 		       const struct zr_pace *pace, uint64_t every);
 void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_result *r);
 /* The parts of a step, which come as a line every so many steps. */
-void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS]);
+void zr_progress_parts(struct zr_progress *p, int64_t step, const struct zr_parts *part);
 void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of an evaluation */
 /* name: of the set, "": the held-out part. */
 void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,

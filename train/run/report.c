@@ -109,7 +109,7 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 	if (!getrusage(RUSAGE_SELF, &u))
 		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
 
-	int rc = zr_timeline_ranks(timeline, rep->part, rep->part_min, rep->part_max, err);
+	int rc = zr_timeline_ranks(timeline, &rep->part, &rep->part_min, &rep->part_max, err);
 	if (rc)
 		return rc;
 	return zr_weights_digest(t->session, &rep->params_digest, err);

@@ -61,9 +61,9 @@ static int evaluate(struct run *r, int64_t step, struct zr_error *err)
 }
 
 /* Parts of the last step, if they are wanted. */
-static const double *parts(const struct run *r)
+static const struct zr_parts *parts(const struct run *r)
 {
-	return r->timeline.wanted ? r->timeline.part : NULL;
+	return r->timeline.wanted ? &r->timeline.part : NULL;
 }
 
 static int one_step(struct run *r, struct zr_error *err)
@@ -96,7 +96,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	if (r->t.rank0)
 		zr_progress_step(&r->progress, step, s);
 	if (r->t.rank0 && r->timeline.wanted)
-		zr_progress_parts(&r->progress, step, r->timeline.part);
+		zr_progress_parts(&r->progress, step, &r->timeline.part);
 	if (r->t.stopped.code) {
 		r->report->stopped = r->t.stopped.code;
 		snprintf(r->report->stopped_text, sizeof r->report->stopped_text, "%s",
@@ -297,9 +297,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 	if (!rc)
 		rc = zr_trainer_begin(t, err);
 	if (!rc)
-		rc = zr_timeline_open(&r->timeline, t->session, err);
-	if (!rc)
-		rc = zr_timeline_trace(&r->timeline, zr_rundir(t->cfg), err);
+		rc = zr_timeline_open(&r->timeline, t->session, zr_rundir(t->cfg), err);
 	if (!rc)
 		/* collective: after it no rank can refuse the run any more */
 		rc = open_saver(r, err);
@@ -335,6 +333,8 @@ static int end(struct run *r, struct zr_error *err)
 	int rc = zr_config_ini_end(&r->config_ini, err);
 
 	r->report->interrupted = r->stop;
+	if (!rc)
+		zr_timeline_last(&r->timeline);
 	if (!rc)
 		rc = save_weights(r, err);
 	if (!rc)

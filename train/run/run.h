@@ -35,7 +35,7 @@ struct zr_run_report {
 	uint64_t received_plan, received;
 	int breakdown; /* 1: the parts of a step are wanted: */
 	/* seconds in all steps of this process: of rank 0, of the rank with fewest, with most */
-	double part[ZR_PARTS], part_min[ZR_PARTS], part_max[ZR_PARTS];
+	struct zr_parts part, part_min, part_max;
 	/* sum over the updates after the first one, and number of these updates */
 	double update_seconds;
 	int64_t updates;

@@ -100,11 +100,13 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 }
 
 /* Mean seconds of a step. */
-static json_t *breakdown(const struct zr_run_report *r, const double part[ZR_PARTS])
+static json_t *breakdown(const struct zr_run_report *r, const struct zr_parts *part)
 {
 	json_t *j = json_object();
 	for (int i = 0; i < ZR_PARTS; i++)
-		put_real(&j, zr_part_metric[i], part[i] / (double)r->process_steps);
+		put_real(&j, zr_part_metric[i], part->of[i] / (double)r->process_steps);
+	if (isfinite(part->idle))
+		put_real(&j, ZR_IDLE_METRIC, part->idle / (double)r->process_steps);
 	return j;
 }
 
@@ -113,10 +115,10 @@ static void put_breakdowns(json_t **to, const struct zr_run_report *r)
 	if (!r->breakdown || !r->process_steps)
 		return;
 
-	zr_json_put(to, "breakdown", breakdown(r, r->part));
+	zr_json_put(to, "breakdown", breakdown(r, &r->part));
 	if (r->world > 1) {
-		zr_json_put(to, "breakdown_min", breakdown(r, r->part_min));
-		zr_json_put(to, "breakdown_max", breakdown(r, r->part_max));
+		zr_json_put(to, "breakdown_min", breakdown(r, &r->part_min));
+		zr_json_put(to, "breakdown_max", breakdown(r, &r->part_max));
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <dirent.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,23 @@
 #define MOST   (1 << 20) /* instructions of a step that are kept */
 #define ROOM   65536     /* bytes of a buffer, far more than of a line */
 #define NAME   64
+#define COPIES 8192 /* of a step whose times on the device are kept */
 
 struct event {
 	int64_t from, to, waited; /* ns */
 	int32_t n;                /* instruction */
 	int32_t program;
+	/* by which the device's clock says when it was, 0: no such marks; likewise of a copy, -1 */
+	uint64_t mark[2];
+	int64_t copy;
+};
+
+/* A step that is traced, until it is written. */
+struct traced {
+	int64_t step;
+	int due; /* 1: it is not written */
+	struct event *event;
+	int64_t n, dropped, copies;
 };
 
 struct file {
@@ -54,10 +67,11 @@ struct zr_trace {
 	struct zr_session *session;
 	char dir[PATH_MAX];
 	struct steps steps;
-	int64_t step, merged; /* that is traced; up to which all are merged */
-	int64_t since_1970;   /* ns, to add to those of zr_now() */
-	struct event *event;
-	int64_t n, room, dropped;
+	int64_t merged;            /* up to which all steps are merged */
+	int64_t since_1970;        /* ns, to add to those of zr_now() */
+	struct traced of[2], *now; /* of even and odd steps; the one that runs */
+	int64_t room, room_copies;
+	const struct zr_clock *clock; /* NULL: an instruction was when the host waited for it */
 	/* [instructions] the event of each in the last run of the program */
 	int32_t *latest[ZR_LOWERED];
 	int failed;
@@ -128,32 +142,57 @@ int zr_trace_wants(const struct zr_trace *t, int64_t step)
 
 /* ---- opening ---- */
 
-static int64_t instructions_of_a_step(const struct zr_setup *s)
+static int64_t copies_in(const struct zr_lowered *p)
+{
+	int64_t sum = 0;
+	for (int32_t n = 0; n < p->n; n++)
+		sum += p->instr[n].queue == ZR_Q_COPY;
+	return sum;
+}
+
+/* Instructions of a step, or the copies among them. */
+static int64_t instructions_of_a_step(const struct zr_setup *s, int copies)
 {
 	int64_t n = 0, micro = s->facts.batch.accumulation - 2;
 	for (int id = 0; id < ZR_LOWERED; id++) {
+		const struct zr_lowered *p = &s->programs.lowered[id];
 		int64_t times = 1;
 		if (id == ZR_S_MICRO)
 			times = micro > 0 ? micro : 0;
-		n += s->programs.lowered[id].n * times;
+		n += (copies ? copies_in(p) : p->n) * times;
 	}
 	return n;
+}
+
+static int64_t most_copies(const struct zr_setup *s)
+{
+	const int64_t n = instructions_of_a_step(s, 1);
+	return n < COPIES ? n : COPIES;
+}
+
+int64_t zr_trace_copies(const struct zr_session *s)
+{
+	return 4 * most_copies(s->setup); /* two of each, of two steps */
 }
 
 static int take_memory(struct zr_trace *t, struct zr_error *err)
 {
 	const struct zr_setup *s = t->session->setup;
-	int64_t n = instructions_of_a_step(s);
+	int64_t n = instructions_of_a_step(s, 0);
 	int ok = 1;
 
 	t->room = n < MOST ? n : MOST;
-	t->event = calloc((size_t)t->room + 1, sizeof *t->event);
+	t->room_copies = most_copies(s);
+	for (int i = 0; i < 2; i++) {
+		t->of[i].event = calloc((size_t)t->room + 1, sizeof *t->of[i].event);
+		ok &= t->of[i].event != NULL;
+	}
 	for (int id = 0; id < ZR_LOWERED; id++) {
 		t->latest[id] = calloc((size_t)s->programs.lowered[id].n + 1, sizeof **t->latest);
 		ok &= t->latest[id] != NULL;
 	}
 
-	if (ok && t->event)
+	if (ok)
 		return 0;
 	return zr_err(err, ZR_ENOMEM,
 		      "out of memory for a trace of %lld "
@@ -230,44 +269,122 @@ void zr_trace_close(struct zr_trace *t)
 
 	for (int id = 0; id < ZR_LOWERED; id++)
 		free(t->latest[id]);
-	free(t->event);
+	free(t->of[0].event);
+	free(t->of[1].event);
 	if (t->at >= 0)
 		close(t->at);
 	free(t);
+}
+
+void zr_trace_clock(struct zr_trace *t, const struct zr_clock *clock)
+{
+	t->clock = clock;
 }
 
 /* ---- what is seen ---- */
 
 void zr_trace_begin(struct zr_trace *t, int64_t step)
 {
-	t->step = step;
-	t->n = t->dropped = 0;
+	t->now = &t->of[step % 2];
+	t->now->step = step;
+	t->now->due = 1;
+	t->now->n = t->now->dropped = t->now->copies = 0;
 	for (int id = 0; id < ZR_LOWERED; id++) /* writes of the step before may go on */
 		memset(t->latest[id], 0xff,
 		       (size_t)t->session->setup->programs.lowered[id].n * sizeof **t->latest);
 }
 
+static int64_t ns_of(const struct zr_trace *t, double seconds)
+{
+	return (int64_t)(1e9 * seconds) + t->since_1970;
+}
+
+/* NULL: it began in a step before, or there was no room. */
+static struct event *latest(const struct zr_trace *t, const struct zr_lowered *p, int32_t n)
+{
+	const int32_t k = t->latest[p->id][n];
+	return k < 0 ? NULL : &t->now->event[k];
+}
+
 void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, int waited,
 		   double from, double to)
 {
-	int64_t begin = (int64_t)(1e9 * from) + t->since_1970;
-	int64_t end = (int64_t)(1e9 * to) + t->since_1970;
+	const int64_t begin = ns_of(t, from), end = ns_of(t, to);
 
 	if (waited) {
-		if (t->latest[p->id][n] < 0)
+		struct event *e = latest(t, p, n);
+		if (!e)
 			return;
 
-		struct event *e = &t->event[t->latest[p->id][n]];
 		e->to = end;
 		e->waited += end - begin;
 		return;
 	}
 
-	t->latest[p->id][n] = t->n < t->room ? (int32_t)t->n : -1;
-	if (t->n < t->room)
-		t->event[t->n++] = (struct event){ begin, end, 0, n, p->id };
+	struct traced *now = t->now;
+	t->latest[p->id][n] = now->n < t->room ? (int32_t)now->n : -1;
+	if (now->n < t->room)
+		now->event[now->n++] = (struct event){
+			.from = begin, .to = end, .n = n, .program = p->id, .copy = -1
+		};
 	else
-		t->dropped++;
+		now->dropped++;
+}
+
+void zr_trace_marks(struct zr_trace *t, const struct zr_lowered *p, int32_t n, uint64_t from,
+		    uint64_t to)
+{
+	struct event *e = latest(t, p, n);
+	if (!e)
+		return;
+
+	if (from)
+		e->mark[0] = from;
+	e->mark[1] = to;
+}
+
+int64_t zr_trace_copy(struct zr_trace *t)
+{
+	if (t->now->copies == t->room_copies)
+		return -1;
+	return 2 * (t->now->step % 2 * t->room_copies + t->now->copies++);
+}
+
+void zr_trace_copied(struct zr_trace *t, const struct zr_lowered *p, int32_t n, int64_t copy)
+{
+	struct event *e = latest(t, p, n);
+	if (e)
+		e->copy = copy;
+}
+
+void zr_trace_beside(struct zr_trace *t, const struct zr_lowered *p, int32_t n, double from,
+		     double to)
+{
+	struct event *e = latest(t, p, n);
+	if (!e)
+		return;
+
+	e->from = ns_of(t, from);
+	e->to = ns_of(t, to);
+}
+
+/* The device's times of what it did, as far as it says any. */
+static void take_times(const struct zr_trace *t, struct event *e)
+{
+	double from, to;
+
+	if (e->copy >= 0) {
+		from = zr_clock_copied(t->clock, e->copy);
+		to = zr_clock_copied(t->clock, e->copy + 1);
+	} else {
+		from = zr_clock_passed(t->clock, e->mark[0]);
+		to = zr_clock_passed(t->clock, e->mark[1]);
+	}
+	if (!(from <= to)) /* NaN, too */
+		return;
+
+	e->from = ns_of(t, from);
+	e->to = ns_of(t, to);
 }
 
 /* ---- files ---- */
@@ -410,17 +527,29 @@ static void put_event(struct zr_trace *t, const struct event *e, int tid)
 	    (long long)e->waited % 1000);
 }
 
-static void put_events(struct zr_trace *t)
+static int64_t first_of(const struct traced *s)
+{
+	int64_t first = s->n ? s->event[0].from : 0;
+
+	for (int64_t k = 1; k < s->n; k++)
+		if (s->event[k].from < first)
+			first = s->event[k].from;
+	return first;
+}
+
+static void put_events(struct zr_trace *t, struct traced *s)
 {
 	int64_t free_at[ZR_QUEUES][LANES] = { 0 };
 
-	put(&t->out, "%lld\n", t->n ? (long long)t->event[0].from : 0);
-	for (int64_t k = 0; k < t->n; k++) {
-		const struct event *e = &t->event[k];
+	for (int64_t k = 0; t->clock && k < s->n; k++)
+		take_times(t, &s->event[k]);
+	put(&t->out, "%lld\n", (long long)first_of(s));
+	for (int64_t k = 0; k < s->n; k++) {
+		const struct event *e = &s->event[k];
 		int queue = t->session->setup->programs.lowered[e->program].instr[e->n].queue;
 		int lane = lane_of(free_at[queue], e);
 		if (lane < 0)
-			t->dropped++;
+			s->dropped++;
 		else
 			put_event(t, e, queue + ZR_QUEUES * lane);
 	}
@@ -440,26 +569,39 @@ static int open_dir(struct zr_trace *t)
 	return t->at < 0 ? errno : 0;
 }
 
-void zr_trace_end(struct zr_trace *t)
+static void write_step(struct zr_trace *t, struct traced *s)
 {
 	char name[NAME];
 
-	rank_name(t->step, t->session->setup->facts.process.rank, name);
+	rank_name(s->step, t->session->setup->facts.process.rank, name);
 	int no = open_dir(t);
 	if (!no)
 		no = make_file(&t->out, t->at, name);
 	if (!no) {
-		put_events(t);
+		put_events(t, s);
 		no = close_file(&t->out);
 	}
 
 	if (no)
 		give_up(t, name, no);
-	else if (t->dropped)
+	else if (s->dropped)
 		zr_logf(ZR_LOG_WARN, "trace",
 			"step %lld: %lld instructions are left out, more "
 			"than %d, or more than %d at once",
-			(long long)t->step, (long long)t->dropped, MOST, LANES);
+			(long long)s->step, (long long)s->dropped, MOST, LANES);
+}
+
+void zr_trace_write(struct zr_trace *t, int64_t step)
+{
+	for (int64_t k = 0; k < 2; k++) {
+		struct traced *s = &t->of[(step + 1 + k) % 2]; /* the earlier one is the first */
+		if (!s->due || s->step > step)
+			continue;
+
+		s->due = 0;
+		if (!t->failed)
+			write_step(t, s);
+	}
 }
 
 /* ---- what rank 0 merges ---- */

@@ -58,6 +58,7 @@ static void destroy(struct zr_inst *d)
 	if (d->stream)
 		cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for the GPU");
 	cuda_elementwise_end(d);
+	cuda_time_end(d);
 	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
 		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
 	for (int i = 0; i < ZR_MARKS && d->marked[i]; i++)
@@ -202,6 +203,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 	d->h = h;
 	d->tf32 = o->tf32;
+	d->copy_begins = d->copy_ends = ZR_TIME_NONE;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
 	if (d->choice)
 		rc = choose_gpu(d, o->index);
@@ -309,7 +311,11 @@ static const struct zr_device_v1 device = { sizeof device,
 					    processors,
 					    cuda_mark,
 					    cuda_copy_after,
-					    cuda_copy_rows };
+					    cuda_copy_rows,
+					    cuda_time_open,
+					    cuda_time_mark,
+					    cuda_time_copies,
+					    cuda_time_between };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

@@ -59,6 +59,9 @@ struct zr_inst {
 	cudaEvent_t marked[ZR_MARKS];    /* by the operations, at each mark */
 	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
 	uint8_t copying[CUDA_COPIES];
+	cudaEvent_t *timed; /* [n_timed] owned: marks that keep the time; NULL: none are wanted */
+	uint32_t n_timed;
+	uint32_t copy_begins, copy_ends; /* of these, that the next copies pass; or ZR_TIME_NONE */
 	cublasLtHandle_t lt;
 	struct cuda_choice *choice; /* [CUDA_SHAPES], owned */
 	/* device memory, owned: CUDA_WORKSPACE bytes, then CUDA_PARTS */
@@ -105,6 +108,16 @@ int cuda_copy_after(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 		    uint64_t *ticket);
 int cuda_copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
+
+/* time.c: functions of zr.device/1; marks that a copy on a stream passes, if it shall; all events
+ * go, when nothing runs any more */
+int cuda_time_open(struct zr_inst *d, uint32_t n);
+int cuda_time_mark(struct zr_inst *d, struct zr_stream *s, uint32_t mark);
+int cuda_time_copies(struct zr_inst *d, uint32_t begin, uint32_t end);
+int cuda_time_between(struct zr_inst *d, uint32_t from, uint32_t to, int64_t *ns);
+int cuda_time_copy_begins(struct zr_inst *d, cudaStream_t s);
+int cuda_time_copy_ends(struct zr_inst *d, cudaStream_t s);
+void cuda_time_end(struct zr_inst *d);
 
 /* The operations: cuda_matmul() ... */
 #define OPERATION(name, arg, last, pointers, work)                                                 \

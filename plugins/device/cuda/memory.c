@@ -207,7 +207,11 @@ static int start_copy(struct zr_inst *d, const struct zr_device_rows *r, cudaEve
 	if (!rc)
 		rc = stream_to(d, r->dst, mark, &s);
 	if (!rc)
+		rc = cuda_time_copy_begins(d, s);
+	if (!rc)
 		rc = cuda_result(d, enqueue(r, s), "copying");
+	if (!rc)
+		rc = cuda_time_copy_ends(d, s);
 	if (!rc)
 		rc = cuda_result(d, cudaEventRecord(d->copied[k], s), "marking the end of a copy");
 	if (rc)

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_doctor %D%/t_file_hash %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_run_eval \
+cmd_tests = %D%/t_clock %D%/t_doctor %D%/t_file_hash %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_run_eval \
 	%D%/t_sample %D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
+
+%C%_t_clock_SOURCES = %D%/t_clock.c
+%C%_t_clock_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_clock_LDADD = train/librun.la core/libcore.la $(CMOCKA_LIBS) -lm
 
 %C%_t_doctor_SOURCES = %D%/t_doctor.c
 %C%_t_doctor_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -254,6 +254,55 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 	dev_close(&d);
 }
 
+static int64_t between(const struct dev *d, uint32_t from, uint32_t to)
+{
+	int64_t ns = INT64_MIN;
+	must(d, d->v->time_between(d->inst, from, to, &ns));
+	assert_true(ns != INT64_MIN);
+	return ns;
+}
+
+static void a_clock_says_when_marks_are_passed(void **state)
+{
+	struct zr_op_init op = { .size = sizeof op, .n = 1 << 20, .mean = 3 };
+	const uint64_t bytes = (uint64_t)op.n * sizeof(float);
+	struct dev d;
+	uint64_t ticket;
+	void *host;
+	int64_t ns;
+	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
+	assert_true(ZR_HAS(d.v, struct zr_device_v1, time_between) && d.v->time_between);
+	must(&d, d.v->mem_alloc(d.inst, bytes, ZR_MEM_PINNED, &host));
+	op.dst = take(&d, bytes);
+	must(&d, d.v->time_open(d.inst, 6));
+	for (int round = 0; round < 2; round++) {
+		must(&d, d.v->time_mark(d.inst, NULL, 0));
+		must(&d, d.ops->init(d.ops, NULL, &op));
+		must(&d, d.v->time_mark(d.inst, NULL, 1));
+		must(&d, d.v->time_copies(d.inst, 2, 3));
+		for (int copy = 0; copy < 2; copy++) {
+			must(&d, d.v->copy_start(d.inst, host, op.dst, bytes, &ticket));
+			must(&d, d.v->copy_wait(d.inst, ticket));
+		}
+		must(&d, d.v->time_copies(d.inst, ZR_TIME_NONE, ZR_TIME_NONE));
+		must(&d, d.v->time_mark(d.inst, NULL, 4));
+		must(&d, d.v->sync(d.inst, NULL));
+		ns = between(&d, 0, 1);
+		assert_true(ns > 0);
+		assert_int_equal(between(&d, 1, 0), -ns);
+		assert_true(between(&d, 1, 2) >= 0);
+		assert_true(between(&d, 2, 3) > 0);
+		assert_true(between(&d, 1, 4) >= 0);
+	}
+
+	assert_int_equal(d.v->time_mark(d.inst, NULL, 6), ZR_EINVAL);
+	assert_int_equal(d.v->time_copies(d.inst, 0, 6), ZR_EINVAL);
+	assert_int_equal(d.v->time_between(d.inst, 6, 0, &ns), ZR_EINVAL);
+	d.v->mem_free(d.inst, op.dst, bytes, ZR_MEM_DEVICE);
+	d.v->mem_free(d.inst, host, bytes, ZR_MEM_PINNED);
+	dev_close(&d);
+}
+
 /* ---- every operation ---- */
 
 #include "device_ops.h"
@@ -426,6 +475,7 @@ int main(void)
 		OVER_EACH_KIND(create_reports_its_scratch_and_returns_all_when_refused),
 		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
 		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
+		OVER(separate, a_clock_says_when_marks_are_passed),
 		OVER_EACH_KIND(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER_EACH_KIND(I3_operations_allocate_nothing),
 		OVER_EACH_KIND(every_operation_is_there_and_unknown_types_are_refused),
@@ -434,6 +484,7 @@ int main(void)
 		OVER(separate, create_reports_its_scratch_and_returns_all_when_refused),
 		OVER(separate, memory_is_aligned_zeroed_and_copied),
 		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
+		OVER(separate, a_clock_says_when_marks_are_passed),
 		OVER(separate, I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER(separate, I3_operations_allocate_nothing),
 		OVER(separate, every_operation_is_there_and_unknown_types_are_refused),
