@@ -12,6 +12,7 @@
 
 struct zr_subgroup;
 struct zr_beside;
+struct zr_ranges;
 struct zr_chunk;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
@@ -76,6 +77,7 @@ struct zr_session {
 	struct zr_bound bound[ZR_LOWERED];
 	struct zr_marks marks;
 	struct zr_beside *beside; /* the thread for what the host computes; NULL: none */
+	struct zr_ranges *ranges; /* what runs by name; NULL: the device wants no names */
 	int in_turn;              /* 1: it gets nothing, so that each instruction's time is seen */
 	const void **each;        /* [world] scratch: where each rank has its contribution */
 	int late;                 /* 1: writes of programs that are over may go on */

@@ -148,8 +148,9 @@ static int start_scale(struct zr_session *s, struct zr_error *err)
 
 typedef int open_fn(struct zr_session *s, struct zr_error *err);
 static open_fn *const steps[] = {
-	take_device_arena,  lend_arena, take_host_arena, zr_tier_open,   make_tables,
-	zr_persistent_open, map_views,  zr_bind,         zr_beside_open, start_scale,
+	take_device_arena, lend_arena,         take_host_arena, zr_tier_open,
+	make_tables,       zr_persistent_open, map_views,       zr_bind,
+	zr_ranges_open,    zr_beside_open,     start_scale,
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
@@ -176,6 +177,7 @@ void zr_session_close(struct zr_session *s)
 		return;
 
 	zr_beside_close(s);
+	zr_ranges_close(s);
 	zr_tier_close(s);
 	take_back_arena(s);
 	give_arena(s, ZR_STORE_HOST);

@@ -115,6 +115,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	uint64_t before = bytes_in(s);
 	s->stop = stop;
 	s->result = r;
+	zr_range_step(s, 1);
 	int rc = run_micro_batches(s, err);
 	if (!rc)
 		rc = zr_run_program(s, ZR_S_BOUNDARY, err);
@@ -124,6 +125,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 		rc = update(s, err);
 	if (!rc && r->action == ZR_STEP_APPLY)
 		rc = zr_persistent_renew(s, (double)r->loss, err);
+	zr_range_step(s, 0);
 	s->step += !rc;
 	r->received = bytes_in(s) - before;
 	return rc;

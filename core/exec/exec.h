@@ -76,6 +76,16 @@ int zr_beside_wait(struct zr_session *s, uint64_t ticket, struct zr_error *err);
 int zr_beside_settle(struct zr_session *s, struct zr_error *err);
 int32_t zr_beside_at(void);
 
+/* ranges.c: what runs, by name, for tools that watch the device, if that tells them. Opens the
+ * names; [main]. A step begins, or ends; an instruction begins, and if it says 1, ends; the program
+ * that ran is over. */
+int zr_ranges_open(struct zr_session *s, struct zr_error *err);
+void zr_ranges_close(struct zr_session *s);
+void zr_range_step(const struct zr_session *s, int begins);
+int zr_range_begins(const struct zr_session *s, const struct zr_lowered *p, int32_t n);
+void zr_range_ends(const struct zr_session *s);
+void zr_range_program_ends(const struct zr_session *s);
+
 /* run.c: a program from its beginning to the end of all it began but late writes. */
 int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err);
 

@@ -129,7 +129,10 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	*c.ticket = 0;
 	if (s->will)
 		s->will(s->ran_arg, p, n, 0);
+	const int named = zr_range_begins(s, p, n);
 	rc = run(s, &c);
+	if (named)
+		zr_range_ends(s);
 	if (!rc && c.i->flags & ZR_F_MARK)
 		rc = zr_mark(s, &s->bound[p->id].mark[n], err);
 	if (!rc && s->ran)

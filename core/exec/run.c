@@ -43,6 +43,7 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 			rc = zr_end(s, p, n, err);
 	if (rc) /* what another thread still computes is of this program */
 		zr_beside_settle(s, &(struct zr_error){ 0 });
+	zr_range_program_ends(s);
 	s->in_place += p->in_place;
 	s->running = NULL;
 	return rc;

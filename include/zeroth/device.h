@@ -578,6 +578,10 @@ struct zr_device_v1 {
 	int (*time_mark)(struct zr_inst *, struct zr_stream *, uint32_t mark);
 	int (*time_copies)(struct zr_inst *, uint32_t begin, uint32_t end);
 	int (*time_between)(struct zr_inst *, uint32_t from, uint32_t to, int64_t *ns);
+	/* (optional, both) [step] Names for what is enqueued, for tools that watch the device:
+	 * range_push begins a range, in those that have begun, and range_pop ends the last one. */
+	void (*range_push)(struct zr_inst *, const char *name);
+	void (*range_pop)(struct zr_inst *);
 };
 
 #ifdef __cplusplus

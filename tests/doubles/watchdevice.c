@@ -10,6 +10,8 @@
  *                             was under way; of mem_pin how many copies were started from and to
  *                             what it pinned; copies: those that were started, of one stretch or
  *                             of several; sync: waits for the device
+ *   WATCH_RANGES=FILE         ranges to FILE.rank as they begin, "DEPTH NAME", and at the end how
+ *                             many have not ended, "open N"
  *   WATCH_OLD=1               the table of a device that has no optional function
  */
 #include <stdio.h>
@@ -192,6 +194,33 @@ static int sync_stream(struct zr_inst *d, struct zr_stream *s)
 	return real_vtbl->sync(d, s);
 }
 
+static FILE *ranges;
+static int depth;
+
+static void range_push(struct zr_inst *d, const char *text)
+{
+	(void)d;
+	fprintf(ranges, "%d %s\n", depth++, text);
+}
+
+static void range_pop(struct zr_inst *d)
+{
+	(void)d;
+	depth--;
+}
+
+static void open_ranges(void)
+{
+	char path[4096];
+	if (ranges || !getenv("WATCH_RANGES"))
+		return;
+
+	snprintf(path, sizeof path, "%s.%d", getenv("WATCH_RANGES"), host->rank);
+	ranges = fopen(path, "w");
+	vtbl.range_push = range_push;
+	vtbl.range_pop = range_pop;
+}
+
 /* ---- instance ---- */
 
 /* The double has a clock if an option says so. */
@@ -203,12 +232,17 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	vtbl.time_mark = real_vtbl->time_mark;
 	vtbl.time_copies = real_vtbl->time_copies;
 	vtbl.time_between = real_vtbl->time_between;
+	open_ranges();
 	return rc;
 }
 
 static void destroy(struct zr_inst *d)
 {
 	write_counts("WATCH_COUNT", host->rank, OPERATIONS, name, calls, beside);
+	if (ranges) {
+		fprintf(ranges, "open %d\n", depth);
+		fflush(ranges);
+	}
 	real->destroy(d);
 }
 

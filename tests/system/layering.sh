@@ -53,7 +53,7 @@ only 'embed includes the silent parts of train, files, core and the public heade
 plugin_found=
 for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"" '"plugins/descriptor\.h"')
-	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>' '<ops\.def>')
+	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>' '<nvtx3/nvToolsExt\.h>' '<ops\.def>')
 	[ "$role" != plugins/monitor/ ] || allowed+=('"files/protobuf\.h"')
 	[ "$role" != plugins/data/ ] || allowed+=('"files/(chat/chat|content|tokenizer/tokenizer|tokens/documents)\.h"')
 	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?([a-z0-9_]+/)?[a-z0-9_]+\\.h\""

@@ -10,7 +10,7 @@ system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %
 	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
 	%D%/mpi.sh %D%/many_ranks.sh %D%/nccl.sh %D%/near.sh \
 	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/onward.sh %D%/optimizers.sh \
-	%D%/packages.sh %D%/packed.sh %D%/parts.sh %D%/persistent.sh %D%/pinned.sh %D%/pmix.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/published.sh %D%/qk_clip.sh %D%/ranks.sh \
+	%D%/packages.sh %D%/packed.sh %D%/parts.sh %D%/persistent.sh %D%/pinned.sh %D%/pmix.sh %D%/precision.sh %D%/prefix.sh %D%/pretrained.sh %D%/published.sh %D%/qk_clip.sh %D%/ranges.sh %D%/ranks.sh \
 	%D%/readme.sh %D%/rendezvous.sh %D%/repeat.sh %D%/restart.sh %D%/resaved.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \
 	%D%/same_bits.sh %D%/sample.sh %D%/scalars.sh %D%/security.sh %D%/shuffled.sh %D%/signals.sh %D%/slices.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/sum_group.sh %D%/sums.sh %D%/tcp.sh %D%/texture.sh \
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/tokenizer_rules.sh %D%/torch.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh %D%/report.sh %D%/gallery.sh

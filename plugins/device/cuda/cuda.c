@@ -315,7 +315,9 @@ static const struct zr_device_v1 device = { sizeof device,
 					    cuda_time_open,
 					    cuda_time_mark,
 					    cuda_time_copies,
-					    cuda_time_between };
+					    cuda_time_between,
+					    cuda_range_push,
+					    cuda_range_pop };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

@@ -119,6 +119,15 @@ int cuda_time_copy_begins(struct zr_inst *d, cudaStream_t s);
 int cuda_time_copy_ends(struct zr_inst *d, cudaStream_t s);
 void cuda_time_end(struct zr_inst *d);
 
+/* ranges.c: functions of zr.device/1; NULL without the headers of NVTX */
+#if __has_include(<nvtx3/nvToolsExt.h>)
+void cuda_range_push(struct zr_inst *d, const char *name);
+void cuda_range_pop(struct zr_inst *d);
+#else
+#define cuda_range_push NULL
+#define cuda_range_pop  NULL
+#endif
+
 /* The operations: cuda_matmul() ... */
 #define OPERATION(name, arg, last, pointers, work)                                                 \
 	int cuda_##name(const struct zr_ops *, struct zr_stream *, const struct zr_op_##arg *);
