@@ -121,8 +121,8 @@ static void product_free(struct product *t)
 	buf_free(&t->plain_pre);
 }
 
-/* What D may differ by from that of the product in bf16: nothing on a CPU. Tensor cores add products
- * of codes with fewer bits than fp32 has, in another order; so what is added counts. */
+/* What D may differ by from that of the product in bf16: nothing on a CPU. Tensor cores add
+ * products of codes with fewer bits than fp32 has, in another order; so what is added counts. */
 static double allowed(const struct product *t, int64_t i)
 {
 	const struct zr_op_matmul *o = &t->plain;
