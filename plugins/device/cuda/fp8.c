@@ -87,22 +87,24 @@ static cudaError_t narrow(struct zr_inst *d, cudaStream_t s, const struct zr_op_
 			  const struct fp8_work *w, int codes)
 {
 	const int rows_of_b = (op->flags & ZR_MM_TRANS_B) != 0;
-	const struct zr_cuda_narrowing a = { .of = { .rows = op->m,
-						     .width = op->k,
-						     .ld = op->lda,
-						     .from = op->a.data,
-						     .e5m2 = (op->flags & ZR_MM_E5M2_A) != 0 },
-					     .to = w->a,
-					     .scale = codes ? w->scale_a : NULL };
-	const struct zr_cuda_narrowing b = { .of = { .rows = rows_of_b ? op->n : op->k,
-						     .width = rows_of_b ? op->k : op->n,
-						     .ld = op->ldb,
-						     .from = op->b.data },
-					     .to = w->b,
-					     .scale = codes ? w->scale_b : NULL,
-					     .part = (uint32_t *)(void *)cuda_parts(d) };
+	struct zr_cuda_narrowing a = { .of = { .rows = op->m,
+					       .width = op->k,
+					       .ld = op->lda,
+					       .from = op->a.data,
+					       .e5m2 = (op->flags & ZR_MM_E5M2_A) != 0 },
+				       .to = w->a };
+	struct zr_cuda_narrowing b = { .of = { .rows = rows_of_b ? op->n : op->k,
+					       .width = rows_of_b ? op->k : op->n,
+					       .ld = op->ldb,
+					       .from = op->b.data },
+				       .to = w->b,
+				       .part = (uint32_t *)(void *)cuda_parts(d) };
 	cudaError_t e = cudaSuccess;
 
+	if (codes) {
+		a.scale = w->scale_a;
+		b.scale = w->scale_b;
+	}
 	if (!(op->flags & ZR_MM_SAME_A) || d->codes != codes)
 		e = zr_cuda_narrow_rows(&a, s);
 	d->codes = codes;
@@ -119,9 +121,12 @@ static cudaError_t narrow(struct zr_inst *d, cudaStream_t s, const struct zr_op_
 static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
 			       const struct zr_op_matmul *op, const struct fp8_work *w)
 {
-	const cudaDataType_t type_a = op->flags & ZR_MM_E5M2_A ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3;
+	cudaDataType_t type_a = CUDA_R_8F_E4M3;
 	const cublasOperation_t turned = CUBLAS_OP_T;
 	const int8_t fast = 0;
+	if (op->flags & ZR_MM_E5M2_A)
+		type_a = CUDA_R_8F_E5M2;
+
 	cublasStatus_t s = cublasLtMatmulDescInit(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
 	if (!s)
 		s = cuda_product_set(p, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
@@ -204,11 +209,14 @@ static int multiply(struct zr_inst *d, cudaStream_t s, const struct zr_op_matmul
 		    const struct fp8_work *w, int *done)
 {
 	const int rows = scales_rows(d);
-	const float one = 1, beta = rows && op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
+	const float one = 1, beta = rows && (op->flags & ZR_MM_ACCUMULATE) != 0;
 	const struct cuda_shape shape = cuda_shape_of(op);
 	struct cuda_choice *c = cuda_choice_of(d, &shape);
-	void *to = rows ? op->d.data : w->sums;
+	void *to = w->sums;
 	struct product p;
+
+	if (rows)
+		to = op->d.data;
 
 	*done = 0;
 	cublasStatus_t e = describe(d, &p, op, w);

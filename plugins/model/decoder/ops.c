@@ -61,13 +61,23 @@ uint64_t products_work(const struct pass *p)
 	return (work + 63) / 64 * 64;
 }
 
+/* A product with flags of its operands, in 8 bits where they say so. */
+static struct zr_op_matmul product_op(const struct pass *p, uint32_t flags)
+{
+	struct zr_op_matmul op = { .size = sizeof op, .flags = flags };
+	if (flags & ZR_MM_FP8)
+		op.work = p->c->work;
+	return op;
+}
+
 static int map_forward(const struct pass *p, struct map l, uint32_t flags, const void *x, void *y,
 		       void *pre)
 {
 	const int32_t t = p->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op,
-				   .flags = flags | p->g->fp8 | (out_in(p) ? ZR_MM_TRANS_B : 0),
-				   .work = p->g->fp8 ? p->c->work : NULL };
+	struct zr_op_matmul op = product_op(p, flags | p->g->fp8);
+
+	if (out_in(p))
+		op.flags |= ZR_MM_TRANS_B;
 
 	if (p->c->flags & ZR_CALL_EACH_ROW)
 		op.flags |= ZR_MM_EACH_ROW;
@@ -98,16 +108,18 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 
 int linear_again(const struct pass *p, struct map l, const void *x, void *y)
 {
-	return map_forward(p, l, p->g->fp8 ? ZR_MM_SAME_A : 0, x, y, NULL);
+	if (p->g->fp8)
+		return map_forward(p, l, ZR_MM_SAME_A, x, y, NULL);
+	return map_forward(p, l, 0, x, y, NULL);
 }
 
 static struct zr_op_matmul dx_op(const struct pass *p, struct map l, const void *dy, void *dx)
 {
 	const int32_t t = p->c->dtype;
-	struct zr_op_matmul op = { .size = sizeof op,
-				   .flags = p->g->fp8_gradients | (out_in(p) ? 0 : ZR_MM_TRANS_B),
-				   .work = p->g->fp8 ? p->c->work : NULL };
+	struct zr_op_matmul op = product_op(p, p->g->fp8_gradients);
 
+	if (!out_in(p))
+		op.flags |= ZR_MM_TRANS_B;
 	op.m = p->N;
 	op.n = l.from;
 	op.k = l.to;
