@@ -10,6 +10,7 @@ kernel_headers = \
 	%D%/checks.h \
 	%D%/elementwise.h \
 	%D%/fold.h \
+	%D%/narrow_work.h \
 	%D%/kernels.h \
 	%D%/kernels.def \
 	%D%/cpu/adamw.h \

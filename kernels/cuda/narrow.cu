@@ -148,14 +148,19 @@ static __global__ void __launch_bounds__(SIDE *DEEP)
 
 		for (int k = y; k < SIDE; k += DEEP) {
 			/* neighbours in a warp store neighbours in memory */
-			const int r = n.scale ? x : k, c = n.scale ? k : x;
+			int r = k, c = x;
+			if (n.scale) {
+				r = x;
+				c = k;
+			}
+
 			const int64_t to_row = row + r, to_column = first_column + c;
+			int64_t to = to_row * n.of.width + to_column;
 			if (to_row >= n.of.rows || to_column >= n.of.width)
 				continue;
-			put(n, kind, powers_of(kind, most[c]),
-			    n.scale ? to_column * n.of.rows + to_row :
-				      to_row * n.of.width + to_column,
-			    tile[r][c]);
+			if (n.scale)
+				to = to_column * n.of.rows + to_row;
+			put(n, kind, powers_of(kind, most[c]), to, tile[r][c]);
 		}
 		__syncthreads();
 	}

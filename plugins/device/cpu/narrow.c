@@ -5,23 +5,18 @@
  */
 #include "cpu.h"
 
+#include <narrow_work.h>
+
 struct narrowing {
 	const struct zr_inst *d;
 	struct zr_narrowing n;
 	int64_t cut;
 };
 
-static uint64_t copy_bytes(int64_t rows, int64_t width)
-{
-	return (zr_bytes_of(ZR_BF16, rows * width) + 63) / 64 * 64;
-}
-
 uint64_t cpu_matmul_work(const struct zr_ops *ops, const struct zr_op_matmul *o)
 {
 	(void)ops;
-	if (!(o->flags & ZR_MM_FP8))
-		return 0;
-	return copy_bytes(o->m, o->k) + copy_bytes(o->k, o->n);
+	return zr_narrow_work(o);
 }
 
 static void rows_item(void *arg, int64_t item, int32_t worker)
@@ -54,31 +49,14 @@ static void narrow_columns(struct narrowing *j)
 
 void cpu_narrow(const struct zr_inst *d, struct zr_op_matmul *op)
 {
-	const int rows_of_b = (op->flags & ZR_MM_TRANS_B) != 0;
-	struct narrowing a = { .d = d,
-			       .n = { .rows = op->m,
-				      .width = op->k,
-				      .ld = op->lda,
-				      .from = op->a.data,
-				      .to = op->work,
-				      .e5m2 = (op->flags & ZR_MM_E5M2_A) != 0 } };
-	struct narrowing b = { .d = d,
-			       .n = { .rows = rows_of_b ? op->n : op->k,
-				      .width = rows_of_b ? op->k : op->n,
-				      .ld = op->ldb,
-				      .from = op->b.data,
-				      .to = (char *)op->work + copy_bytes(op->m, op->k) } };
+	struct narrowing a = { .d = d, .n = zr_narrowing_of_a(op) };
+	struct narrowing b = { .d = d, .n = zr_narrowing_of_b(op) };
 
 	if (!(op->flags & ZR_MM_SAME_A))
 		narrow_rows(&a);
-	if (rows_of_b)
+	if (op->flags & ZR_MM_TRANS_B)
 		narrow_rows(&b);
 	else
 		narrow_columns(&b);
-
-	op->flags &= ~(ZR_MM_FP8 | ZR_MM_E5M2_A | ZR_MM_SAME_A);
-	op->a = zr_array_at(ZR_BF16, a.n.to);
-	op->lda = a.n.width;
-	op->b = zr_array_at(ZR_BF16, b.n.to);
-	op->ldb = b.n.width;
+	*op = zr_narrowed(op);
 }

@@ -10,6 +10,8 @@
  */
 #include "matmul.h"
 
+#include <narrow_work.h>
+
 #include <string.h>
 
 #define MULTIPLE 16 /* of M's, N's and K's elements, and of bytes */
@@ -17,7 +19,6 @@
 /* Where an operation's work has what. It has room for both operands in bf16; codes take half of it,
  * and leave room for their scales and for sums, of which there may be some rows at once. */
 struct fp8_work {
-	void *a, *b;
 	float *scale_a, *scale_b;
 	float *sums; /* [rows][n] */
 	int64_t rows;
@@ -35,17 +36,12 @@ static int scales_rows(const struct zr_inst *d)
 	return CUDA_SCALES_ROWS && d->capability == 90 && cublasLtGetVersion() >= 120900;
 }
 
-static uint64_t up(uint64_t bytes)
-{
-	return (bytes + 63) / 64 * 64;
-}
-
 /* Behind n codes of an operand and `lines` scales, where the operand would have ended in bf16:
  * bytes that are free, less than 0 if those do not fit. */
 static int64_t room_behind(int64_t n, int64_t lines)
 {
-	const uint64_t used = up((uint64_t)n) + up(zr_bytes_of(ZR_F32, lines));
-	return (int64_t)up(zr_bytes_of(ZR_BF16, n)) - (int64_t)used;
+	const uint64_t used = zr_narrow_up((uint64_t)n) + zr_narrow_up(zr_bytes_of(ZR_F32, lines));
+	return (int64_t)zr_narrow_bytes(n) - (int64_t)used;
 }
 
 static struct fp8_work carve(const struct zr_op_matmul *op)
@@ -53,31 +49,30 @@ static struct fp8_work carve(const struct zr_op_matmul *op)
 	const int64_t of_a = op->m * op->k, of_b = op->k * op->n;
 	const int64_t room_a = room_behind(of_a, op->m), room_b = room_behind(of_b, op->n);
 	const int64_t room = room_a > room_b ? room_a : room_b;
-	char *a = op->work, *b = a + up(zr_bytes_of(ZR_BF16, of_a));
-	struct fp8_work w = { .a = a, .b = b };
+	char *a = op->work, *b = zr_narrowing_of_b(op).to;
+	struct fp8_work w = { 0 };
 
 	if (room_a < 0 || room_b < 0)
 		return w;
 
-	w.scale_a = (float *)(void *)(a + up((uint64_t)of_a));
-	w.scale_b = (float *)(void *)(b + up((uint64_t)of_b));
+	w.scale_a = (float *)(void *)(a + zr_narrow_up((uint64_t)of_a));
+	w.scale_b = (float *)(void *)(b + zr_narrow_up((uint64_t)of_b));
 	if (room_a > room_b)
-		w.sums = (float *)(void *)((char *)w.scale_a + up(zr_bytes_of(ZR_F32, op->m)));
+		w.sums = (float *)(void *)((char *)w.scale_a +
+					   zr_narrow_up(zr_bytes_of(ZR_F32, op->m)));
 	else
-		w.sums = (float *)(void *)((char *)w.scale_b + up(zr_bytes_of(ZR_F32, op->n)));
+		w.sums = (float *)(void *)((char *)w.scale_b +
+					   zr_narrow_up(zr_bytes_of(ZR_F32, op->n)));
 	w.rows = room / 4 / op->n / MULTIPLE * MULTIPLE;
 	if (w.rows > op->m)
 		w.rows = op->m;
 	return w;
 }
 
-/* As much as on the host, so that a plan for a card needs no card. */
 uint64_t cuda_matmul_work(const struct zr_ops *ops, const struct zr_op_matmul *op)
 {
 	(void)ops;
-	if (!(op->flags & ZR_MM_FP8))
-		return 0;
-	return up(zr_bytes_of(ZR_BF16, op->m * op->k)) + up(zr_bytes_of(ZR_BF16, op->k * op->n));
+	return zr_narrow_work(op);
 }
 
 /* ---- operands -------------------------------------------------------------------- */
@@ -86,21 +81,13 @@ uint64_t cuda_matmul_work(const struct zr_ops *ops, const struct zr_op_matmul *o
 static cudaError_t narrow(struct zr_inst *d, cudaStream_t s, const struct zr_op_matmul *op,
 			  const struct fp8_work *w, int codes)
 {
-	const int rows_of_b = (op->flags & ZR_MM_TRANS_B) != 0;
-	struct zr_cuda_narrowing a = { .of = { .rows = op->m,
-					       .width = op->k,
-					       .ld = op->lda,
-					       .from = op->a.data,
-					       .e5m2 = (op->flags & ZR_MM_E5M2_A) != 0 },
-				       .to = w->a };
-	struct zr_cuda_narrowing b = { .of = { .rows = rows_of_b ? op->n : op->k,
-					       .width = rows_of_b ? op->k : op->n,
-					       .ld = op->ldb,
-					       .from = op->b.data },
-				       .to = w->b,
-				       .part = (uint32_t *)(void *)cuda_parts(d) };
+	struct zr_cuda_narrowing a = { .of = zr_narrowing_of_a(op) };
+	struct zr_cuda_narrowing b = { .of = zr_narrowing_of_b(op) };
 	cudaError_t e = cudaSuccess;
 
+	a.to = a.of.to;
+	b.to = b.of.to;
+	b.part = (uint32_t *)(void *)cuda_parts(d);
 	if (codes) {
 		a.scale = w->scale_a;
 		b.scale = w->scale_b;
@@ -110,7 +97,7 @@ static cudaError_t narrow(struct zr_inst *d, cudaStream_t s, const struct zr_op_
 	d->codes = codes;
 	if (e != cudaSuccess)
 		return e;
-	if (rows_of_b)
+	if (op->flags & ZR_MM_TRANS_B)
 		return zr_cuda_narrow_rows(&b, s);
 	return zr_cuda_narrow_columns(&b, s);
 }
@@ -284,40 +271,28 @@ static int multiply_rows(struct zr_inst *d, cudaStream_t s, const struct zr_op_m
 	return ZR_OK;
 }
 
-/* op, its operands in its work. */
-static struct zr_op_matmul narrowed(const struct zr_op_matmul *op, const struct fp8_work *w)
-{
-	struct zr_op_matmul to = *op;
-	to.flags &= ~ZR_MM_SAME_A;
-	to.a = zr_array_at(ZR_BF16, w->a);
-	to.lda = op->k;
-	to.b = zr_array_at(ZR_BF16, w->b);
-	to.ldb = op->flags & ZR_MM_TRANS_B ? op->k : op->n;
-	return to;
-}
-
 int cuda_fp8(struct zr_inst *d, struct zr_stream *stream, const struct zr_op_matmul *op,
 	     struct zr_op_matmul *rest)
 {
 	const struct fp8_work w = carve(op);
-	const struct zr_op_matmul in_work = narrowed(op, &w);
+	struct zr_op_matmul codes = zr_narrowed(op);
 	const int64_t parts = (op->k + ZR_CUDA_NARROW_PART - 1) / ZR_CUDA_NARROW_PART;
 	cudaStream_t s = cuda_stream(d, stream);
 	int rc, done = 0;
 
 	rest->size = 0;
+	codes.flags |= op->flags & (ZR_MM_FP8 | ZR_MM_E5M2_A);
 	if (!(op->flags & ZR_MM_TRANS_B) && (uint64_t)(parts * op->n) * 4 > CUDA_PARTS)
 		return zr_fail(d->h, ZR_ENOTSUP, "matmul in 8 bits: %lld x %lld are too many",
 			       (long long)op->k, (long long)op->n);
 	if (takes(d, op, &w)) {
 		rc = cuda_result(d, narrow(d, s, op, &w, 1), "matmul: operands in 8 bits");
 		if (!rc)
-			rc = multiply_rows(d, s, &in_work, &w, &done);
+			rc = multiply_rows(d, s, &codes, &w, &done);
 		if (rc || done)
 			return rc;
 	}
 
-	*rest = in_work;
-	rest->flags &= ~(ZR_MM_FP8 | ZR_MM_E5M2_A);
+	*rest = zr_narrowed(op);
 	return cuda_result(d, narrow(d, s, op, &w, 0), "matmul: operands of 8 bits");
 }

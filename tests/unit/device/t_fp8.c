@@ -29,26 +29,31 @@ static struct buf matrix(int64_t rows, int64_t cols, uint64_t seed)
 	return m;
 }
 
+static const struct format {
+	int bits, normal, power; /* of the mantissa; least normal exponent; highest power of two */
+	double most;
+} e4m3 = { 3, -6, 117, 448 }, e5m2 = { 2, -14, 110, 57344 };
+
 /* By the definition: n elements, `step` apart, that share the largest power of two by which all
  * stay within the format; each to the nearest of its numbers. */
-static void round_line(void *p, int64_t n, int64_t step, int e5m2)
+static void round_line(void *p, int64_t n, int64_t step, const struct format *f)
 {
-	const int bits = e5m2 ? 2 : 3, normal = e5m2 ? -14 : -6;
-	const double most = e5m2 ? 57344 : 448;
 	double largest = 0;
-	int power = e5m2 ? 110 : 117;
+	int power = f->power;
 
 	for (int64_t i = 0; i < n; i++)
 		largest = fmax(largest, fabs(get(p, ZR_BF16, i * step)));
-	while (ldexp(largest, power) > most)
+	while (ldexp(largest, power) > f->most)
 		power--;
 	for (int64_t i = 0; i < n; i++) {
 		const double x = ldexp(get(p, ZR_BF16, i * step), power);
 		int exponent;
 		frexp(x, &exponent);
-		exponent = exponent - 1 < normal || x == 0 ? normal : exponent - 1;
+		exponent--;
+		if (exponent < f->normal || x == 0)
+			exponent = f->normal;
 		put(p, ZR_BF16, i * step,
-		    ldexp(rint(ldexp(x, bits - exponent)), exponent - bits - power));
+		    ldexp(rint(ldexp(x, f->bits - exponent)), exponent - f->bits - power));
 	}
 }
 
@@ -93,10 +98,11 @@ static struct product product_new(const struct dev *d, const int64_t *shape, uin
 	t.op.work = t.work.p;
 
 	for (int64_t i = 0; i < m; i++)
-		round_line(t.plain_a.p + i * t.op.lda * 2, k, 1, (flags & ZR_MM_E5M2_A) != 0);
+		round_line(t.plain_a.p + i * t.op.lda * 2, k, 1,
+			   flags & ZR_MM_E5M2_A ? &e5m2 : &e4m3);
 	for (int64_t j = 0; j < n; j++)
 		round_line(t.plain_b.p + j * (rows_of_b ? t.op.ldb : 1) * 2, k,
-			   rows_of_b ? 1 : t.op.ldb, 0);
+			   rows_of_b ? 1 : t.op.ldb, &e4m3);
 	t.plain = t.op;
 	t.plain.flags = flags & ~(ZR_MM_E5M2_A | ZR_MM_SAME_A);
 	t.plain.a.data = t.plain_a.p;
