@@ -141,17 +141,24 @@ check_LTLIBRARIES += %D%/libkernels_f64.la
 
 if HAVE_X86_64
 %C%_libzrkernels_la_CPPFLAGS += -DHAVE_X86_64
-noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
-%C%_libzrkernels_la_LIBADD += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
+noinst_LTLIBRARIES += %D%/libkernels_avx2.la
+%C%_libzrkernels_la_LIBADD += %D%/libkernels_avx2.la
 
 %C%_libkernels_avx2_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
 %C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
+endif
+
+avx512_cflags = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+	-mprefer-vector-width=512
+if HAVE_AVX512
+%C%_libzrkernels_la_CPPFLAGS += -DHAVE_AVX512
+noinst_LTLIBRARIES += %D%/libkernels_avx512.la
+%C%_libzrkernels_la_LIBADD += %D%/libkernels_avx512.la
 
 %C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
-%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
-	-mavx512vl -mprefer-vector-width=512
+%C%_libkernels_avx512_la_CFLAGS = $(avx512_cflags)
 endif
 
 if HAVE_AVX512BF16
@@ -162,7 +169,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
 %C%_libkernels_avx512bf16_la_SOURCES = %D%/cpu/attention_pairs.simd.c \
 	%D%/cpu/gemm.simd.c %D%/cpu/pair_sums.c %D%/cpu/table_bf16.c
 %C%_libkernels_avx512bf16_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512bf16 -DZR_PAIRS
-%C%_libkernels_avx512bf16_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mavx512bf16
+%C%_libkernels_avx512bf16_la_CFLAGS = $(avx512_cflags) -mavx512bf16
 %C%_libkernels_avx512bf16_la_SOURCES += %D%/cpu/gemv.simd.c
 
 # The source of amx on tile registers in C: the tests' own.
@@ -171,7 +178,7 @@ check_LTLIBRARIES += %D%/libkernels_amx_emulated.la
 	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_few.simd.c %D%/cpu/gemm_tiles.simd.c
 %C%_libkernels_amx_emulated_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx_emulated -DZR_PAIRS \
 	-DZR_TILES_EMULATED='"tests/unit/kernels/tiles_emulated.h"'
-%C%_libkernels_amx_emulated_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS)
+%C%_libkernels_amx_emulated_la_CFLAGS = $(avx512_cflags)
 endif
 
 if HAVE_AMX
@@ -183,7 +190,7 @@ noinst_LTLIBRARIES += %D%/libkernels_amx.la
 	%D%/cpu/attention_tiles_bwd.simd.c %D%/cpu/gemm_few.simd.c %D%/cpu/gemm_tiles.simd.c \
 	%D%/cpu/table_amx.c %D%/cpu/tile_sums.c
 %C%_libkernels_amx_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=amx -DZR_PAIRS
-%C%_libkernels_amx_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mamx-tile -mamx-bf16
+%C%_libkernels_amx_la_CFLAGS = $(avx512_cflags) -mamx-tile -mamx-bf16
 endif
 
 # CUDA kernels, objects of plugins/device/cuda. Contraction to fma would

@@ -181,6 +181,12 @@ static const char *of_tiles(int32_t isa)
 }
 #endif
 
+#ifdef HAVE_AVX512
+static const int has_avx512 = 1;
+#else
+static const int has_avx512 = 0;
+#endif
+
 const char *zr_cpu_missing(int32_t isa)
 {
 	uint32_t r[LEAVES][4];
@@ -188,6 +194,9 @@ const char *zr_cpu_missing(int32_t isa)
 	for (const struct feature *f = features; f < features + sizeof features / sizeof *f; f++)
 		if (f->isa <= isa && (r[f->leaf][f->reg] & f->bits) != f->bits)
 			return f->name;
+	if (isa >= ZR_CPU_AVX512 && !has_avx512)
+		return "a build with kernels of AVX-512";
+
 	const char *missing = of_pairs(isa);
 	if (missing)
 		return missing;
@@ -227,9 +236,11 @@ const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa)
 	if (isa == ZR_CPU_AVX512BF16)
 		return &zr_cpu_avx512bf16;
 #endif
-#ifdef HAVE_X86_64
+#ifdef HAVE_AVX512
 	if (isa == ZR_CPU_AVX512)
 		return &zr_cpu_avx512;
+#endif
+#ifdef HAVE_X86_64
 	if (isa == ZR_CPU_AVX2)
 		return &zr_cpu_avx2;
 #endif

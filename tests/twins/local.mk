@@ -7,5 +7,5 @@ check_LTLIBRARIES += %D%/libtwins.la
 %C%_libtwins_la_SOURCES = %D%/attention_tiles_twin.c %D%/attention_twin.c %D%/attention_twin.h \
 	%D%/gemm_twin.c %D%/twins.h
 %C%_libtwins_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
-%C%_libtwins_la_CFLAGS = $(kernels_libkernels_avx512_la_CFLAGS)
+%C%_libtwins_la_CFLAGS = $(avx512_cflags)
 endif

@@ -47,6 +47,8 @@ void find_variants(void)
 #ifndef ZR_NO_X86
 	if (isa_runs("avx2"))
 		add_variant(&zr_cpu_avx2);
+#endif
+#ifdef HAVE_AVX512
 	if (isa_runs("avx512"))
 		add_variant(&zr_cpu_avx512);
 #endif

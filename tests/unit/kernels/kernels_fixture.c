@@ -27,6 +27,8 @@ const struct zr_cpu_kernels *fixture_kernels(int i)
 		&zr_cpu_scalar,
 #ifdef HAVE_X86_64
 		&zr_cpu_avx2,
+#endif
+#ifdef HAVE_AVX512
 		&zr_cpu_avx512,
 #endif
 	};

@@ -14,7 +14,10 @@ attention_slices = %D%/attention_slices.c %D%/attention_slices.h $(attention_cas
 kernel_fixture = %D%/kernels_fixture.c %D%/kernels_fixture.h $(isa_h)
 kernel_mode = %D%/kernels_mode.h $(kernel_fixture)
 kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_fixture)
-kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
+if HAVE_AVX512
+avx512_defined = -DHAVE_AVX512
+endif
+kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels $(avx512_defined)
 if HAVE_X86_64
 kernel_test_cppflags += -DHAVE_X86_64
 twins_ldadd = tests/twins/libtwins.la
@@ -157,13 +160,13 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 %C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
 
 EXTRA_DIST += %D%/cuda_emulated.h %D%/hopper_emulated.h %D%/hopper_kernels.cu
-if HAVE_CXX
+if EMULATED
 cuda_tests = %D%/t_cuda_attention %D%/t_cuda_attention_hopper %D%/t_cuda_elementwise \
 	%D%/t_cuda_experts %D%/t_cuda_hopper %D%/t_cuda_kernels %D%/t_cuda_narrow %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
-emulated_flags = -DZR_CUDA_EMULATED='"%D%/cuda_emulated.h"' $(AM_CPPFLAGS) $(kernel_flags)
+emulated_flags = -DZR_CUDA_EMULATED='"%D%/cuda_emulated.h"' $(AM_CPPFLAGS) $(kernel_flags) $(avx512_defined)
 emulated_objects = $(cuda_kernels:kernels/cuda/%.cu=%D%/cuda_%.o) \
 	$(hopper_kernels:kernels/cuda/%.cu=%D%/cuda_%.o)
 CLEANFILES += $(emulated_objects)
