@@ -15,6 +15,14 @@ reach:
 	@MAKE='$(MAKE)' bash $(srcdir)/%D%/reach '$(abs_srcdir)' '$(abs_builddir)/reach-build'
 .PHONY: reach
 
+# The tests, but those that another build, RAN=its directory, has run whole.
+EXTRA_DIST += %D%/ran_whole
+ran_whole = $(shell bash $(srcdir)/%D%/ran_whole '$(abs_srcdir)' '$(RAN)')
+check-rest:
+	@$(MAKE) check check_PROGRAMS='$(filter-out $(ran_whole),$(check_PROGRAMS))' \
+		TESTS='$(filter-out $(ran_whole),$(TESTS))'
+.PHONY: check-rest
+
 # Planted mistakes, and the tests that notice them: see mutate.sh. As a test, it says that each can
 # be planted.
 TESTS += %D%/mutate.sh
