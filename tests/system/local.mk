@@ -3,7 +3,7 @@
 # The program zeroth as people meet it, and the tree itself: a script each.
 # Those that take longest begin first, so that none of them is alone at the end.
 system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %D%/parity.sh %D%/launch.sh \
-	%D%/plugin_new.sh %D%/offload.sh %D%/plugin_faults.sh %D%/tutorial.sh \
+	%D%/plugin_new.sh %D%/offload.sh %D%/once.sh %D%/plugin_faults.sh %D%/tutorial.sh \
 	%D%/abi.sh %D%/across.sh %D%/add_tokens.sh %D%/adapter.sh %D%/answers.sh %D%/bases.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/chat_look.sh %D%/clock.sh %D%/checkpoint.sh %D%/checkpoint_export.sh %D%/checkpoint_import.sh %D%/codec.sh %D%/cluster.sh %D%/commands.sh %D%/completion.sh %D%/contract.sh %D%/counted.sh %D%/datasets.sh %D%/differ.sh %D%/doctor.sh \
 	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/embed.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/format.sh %D%/fp8.sh %D%/freeze.sh %D%/gguf.sh %D%/groups.sh \
 	%D%/gpu.sh %D%/headers.sh %D%/homes.sh %D%/hosts.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh %D%/marks.sh \
