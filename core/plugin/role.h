@@ -20,7 +20,7 @@ struct zr_role {
 	int has_no_plain;       /* [name] may not */
 	const char *section[5]; /* further sections of it, in full; ends with NULL */
 	uint32_t first;         /* byte of the first function in the struct */
-	const char *call[24];   /* names, with their marks; ends with NULL */
+	const char *call[28];   /* names, with their marks; ends with NULL */
 };
 extern const struct zr_role zr_roles[]; /* the last one has no name */
 

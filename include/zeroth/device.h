@@ -33,6 +33,7 @@ extern "C" {
 #endif
 
 struct zr_stream;   /* in-order queue of operations; NULL is the compute stream */
+struct zr_graph;    /* operations that are enqueued at once: graph_begin of zr_device_v1 */
 struct zr_opt_step; /* zeroth/optimizer.h */
 struct zr_native;
 struct zr_elementwise; /* zeroth/elementwise.h */
@@ -484,7 +485,9 @@ struct zr_ops {
 	/* (optional) products with ZR_MM_FP8 need it. Depends on flags, types, m, n and k alone. */
 	uint64_t (*matmul_work)(const struct zr_ops *, const struct zr_op_matmul *);
 	/* (optional, all) what core lends optimizers as members of struct zr_opt_step. `native` is
-	 * for kernels of models and adapters, too: they go into its stream. */
+	 * for kernels of models and adapters, too: they go into its stream. Where core keeps
+	 * operations back to enqueue them at once (zr_device_info.graphs) its api is UINT32_MAX,
+	 * which nobody knows: a kernel would come before operations that were called earlier. */
 	const struct zr_native *native;
 	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);
 	const struct zr_matrices *matrices; /* static */
@@ -503,6 +506,10 @@ struct zr_device_info {
 	/* 1: host code may use addresses of device memory. With unified this and host_ops are 1. */
 	uint32_t host_access;
 	uint32_t host_ops; /* 1: operations take addresses of host memory too, in any mixture */
+	/* 1: of operations that are called alike in each step graphs are to be made; the device has
+	 * graph_begin */
+	uint32_t graphs;
+	uint32_t rsv;
 };
 
 #define ZR_MARKS     64 /* slots of marks */
@@ -582,6 +589,17 @@ struct zr_device_v1 {
 	 * range_push begins a range, in those that have begun, and range_pop ends the last one. */
 	void (*range_push)(struct zr_inst *, const char *name);
 	void (*range_pop)(struct zr_inst *);
+	/* (optional, all four) [step] What operations enqueue on the compute stream between
+	 * graph_begin and graph_end is kept as *graph and not done; nothing else is called between
+	 * both. graph_launch enqueues all of it, as often as it is called: with the values that
+	 * the operations' structs had, and on the memory that they pointed to. A graph_end that
+	 * fails has ended what was begun, and *graph is NULL; an operation that fails in between
+	 * is followed by graph_end, too, which may fail then. graph_free is called before destroy;
+	 * what has been launched is done all the same. */
+	int (*graph_begin)(struct zr_inst *);
+	int (*graph_end)(struct zr_inst *, struct zr_graph **graph);
+	int (*graph_launch)(struct zr_inst *, struct zr_graph *graph);
+	void (*graph_free)(struct zr_inst *, struct zr_graph *graph);
 };
 
 #ifdef __cplusplus

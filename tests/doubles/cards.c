@@ -20,7 +20,7 @@ WRAP(device, "device/cpu.so", "cards")
 
 /* They lie behind those of device/cpu. */
 struct own_opts {
-	uint8_t separate, late_copies, later, marks, declared, stream, clock;
+	uint8_t separate, late_copies, later, marks, declared, stream, clock, graphs;
 };
 
 static const struct zr_opt own_opts[] = {
@@ -42,6 +42,8 @@ static const struct zr_opt own_opts[] = {
 	       "Whether it has a stream, which is not one of CUDA's."),
 	ZR_OPT(struct own_opts, clock, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Whether it has a clock of its own, which counts operations."),
+	ZR_OPT(struct own_opts, graphs, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "With separate = yes: whether it wants graphs; see cards_graphs.c."),
 };
 static struct zr_opt opts_of_both[OPTIONS];
 
@@ -156,9 +158,12 @@ static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-/* One thread calls what is [step]. */
+/* One thread calls what is [step]; no function of these while a graph is made. */
 static int check_thread(struct zr_inst *d)
 {
+	int rc = card_graph_none(d, "a copy, or sync,");
+	if (rc)
+		return rc;
 	if (!d->called)
 		d->thread = pthread_self();
 	d->called = 1;
@@ -233,7 +238,7 @@ static int mark(struct zr_inst *d, uint32_t slot)
 	if (slot >= ZR_MARKS)
 		return zr_fail(d->h, ZR_EINVAL, "no mark has slot %u", slot);
 	d->mark[slot] = d->enqueued;
-	return ZR_OK;
+	return card_graph_none(d, "mark");
 }
 
 static int copy_rows(struct zr_inst *d, const struct zr_device_rows *r, uint64_t *ticket)
@@ -300,6 +305,7 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	int rc = real_vtbl->info(d->cpu, i);
 	if (!d->separate && !d->declared)
 		i->host_access = i->host_ops = 1;
+	i->graphs = (uint32_t)d->wants_graphs;
 	return rc;
 }
 
@@ -331,6 +337,7 @@ static const struct zr_ops *ops(struct zr_inst *d)
 
 static void destroy(struct zr_inst *d)
 {
+	card_graph_count(d);
 	card_pinned_end(d);
 	card_forget(d);
 	card_time_end(d);
@@ -381,6 +388,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->without_marks = !own->marks;
 	d->declared = own->declared;
 	d->stream = own->stream;
+	d->wants_graphs = d->separate && own->graphs;
 	set_clock(own->clock);
 	d->cpu_ops = real_vtbl->ops(d->cpu);
 	card_ops_fill(d);
@@ -431,7 +439,11 @@ __attribute__((constructor)) static void begin_wrapping(void)
 				      .processors = processors,
 				      .mark = mark,
 				      .copy_after = copy_after,
-				      .copy_rows = copy_rows };
+				      .copy_rows = copy_rows,
+				      .graph_begin = card_graph_begin,
+				      .graph_end = card_graph_end,
+				      .graph_launch = card_graph_launch,
+				      .graph_free = card_graph_free };
 }
 
 ZR_PLUGIN(&desc);

@@ -63,6 +63,11 @@ struct zr_inst {
 	int64_t clock;
 	struct card_time *time;
 	uint32_t n_time, copy_begins, copy_ends;
+	int wants_graphs;
+	struct zr_graph *graph; /* that is made, owned; NULL: none is */
+	/* operations that were called one by one; launches of graphs; operations in these;
+	 * graphs */
+	long alone, launches, within, graphs;
 };
 
 /* cards.c: where the memory behind an address of any kind is. */
@@ -88,6 +93,17 @@ int card_time_open(struct zr_inst *d, uint32_t n);
 int card_time_mark(struct zr_inst *d, struct zr_stream *s, uint32_t mark);
 int card_time_copies(struct zr_inst *d, uint32_t begin, uint32_t end);
 int card_time_between(struct zr_inst *d, uint32_t from, uint32_t to, int64_t *ns);
+
+/* cards_graphs.c: keeps an operation, whose struct is copied, in the graph that is made; fails
+ * while one is; writes the counts; functions of zr.device/1 */
+int card_graph_keep(struct zr_inst *d, int (*run)(const struct zr_ops *, const void *),
+		    const void *op, size_t size);
+int card_graph_none(const struct zr_inst *d, const char *what);
+void card_graph_count(const struct zr_inst *d);
+int card_graph_begin(struct zr_inst *d);
+int card_graph_end(struct zr_inst *d, struct zr_graph **graph);
+int card_graph_launch(struct zr_inst *d, struct zr_graph *graph);
+void card_graph_free(struct zr_inst *d, struct zr_graph *graph);
 
 /* cards_ops.c: fills the table of operations. */
 void card_ops_fill(struct zr_inst *d);

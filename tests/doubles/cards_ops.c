@@ -67,6 +67,11 @@ static int refers_to_caller(const char *name, const void *op)
 			       "struct zr_op_" #arg                                                \
 			       " has grown: list its pointers in ops.def, and its last member");   \
 		int rc = translate(d, &op, at, sizeof at / sizeof *at, #name, #pointers);          \
+		if (!rc && refers_to_caller(#name, &op))                                           \
+			rc = card_graph_none(d, "fold with a list");                               \
+		if (!rc && d->graph)                                                               \
+			return card_graph_keep(d, run_##name, &op, sizeof op);                     \
+		d->alone++;                                                                        \
 		if (!rc && d->later && !refers_to_caller(#name, &op))                              \
 			return card_enqueue(d, run_##name, &op, sizeof op);                        \
 		if (!rc)                                                                           \
@@ -148,7 +153,9 @@ static int card_elementwise(const struct zr_opt_step *given, const struct zr_ele
 		if ((rc = real_buf(d, e, at[i])))
 			return rc;
 
-	rc = card_run_all(d); /* what it refers to is the caller's */
+	rc = card_graph_none(d, "elementwise");
+	if (!rc)
+		rc = card_run_all(d); /* what it refers to is the caller's */
 	if (rc)
 		return rc;
 	card_time_passes(d);

@@ -81,6 +81,8 @@ int card_time_mark(struct zr_inst *d, struct zr_stream *s, uint32_t mark)
 	const struct mark_later m = { d, mark };
 	int rc = check_mark(d, mark);
 	(void)s;
+	if (!rc)
+		rc = card_graph_none(d, "time_mark");
 	if (rc)
 		return rc;
 

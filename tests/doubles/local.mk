@@ -33,7 +33,7 @@ check_LTLIBRARIES += %D%/threads.la
 
 # device/cpu with a memory of its own that nothing but operations and copies can touch.
 check_LTLIBRARIES += %D%/cards.la
-%C%_cards_la_SOURCES = %D%/cards.c %D%/cards.h %D%/cards_later.c %D%/cards_ops.c %D%/cards_pinned.c %D%/cards_time.c plugins/near.h
+%C%_cards_la_SOURCES = %D%/cards.c %D%/cards.h %D%/cards_graphs.c %D%/cards_later.c %D%/cards_ops.c %D%/cards_pinned.c %D%/cards_time.c plugins/near.h
 %C%_cards_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 %C%_cards_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_cards_la_LDFLAGS = -module -avoid-version -shared $(NO_UNDEFINED) -rpath /nowhere \

@@ -317,7 +317,11 @@ static const struct zr_device_v1 device = { sizeof device,
 					    cuda_time_copies,
 					    cuda_time_between,
 					    cuda_range_push,
-					    cuda_range_pop };
+					    cuda_range_pop,
+					    cuda_graph_begin,
+					    cuda_graph_end,
+					    cuda_graph_launch,
+					    cuda_graph_free };
 
 PLUGIN(device, "cuda", &device, .version = "0.1.0",
        .summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "

@@ -128,6 +128,12 @@ void cuda_range_pop(struct zr_inst *d);
 #define cuda_range_pop  NULL
 #endif
 
+/* graphs.c: functions of zr.device/1 */
+int cuda_graph_begin(struct zr_inst *d);
+int cuda_graph_end(struct zr_inst *d, struct zr_graph **graph);
+int cuda_graph_launch(struct zr_inst *d, struct zr_graph *graph);
+void cuda_graph_free(struct zr_inst *d, struct zr_graph *graph);
+
 /* The operations: cuda_matmul() ... */
 #define OPERATION(name, arg, last, pointers, work)                                                 \
 	int cuda_##name(const struct zr_ops *, struct zr_stream *, const struct zr_op_##arg *);

@@ -23,7 +23,7 @@ $(plugins_device_cuda_libsource_la_OBJECTS): $(cuda_texts)
 
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += plugins/device/cuda.la
-plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/fp8.c %D%/head.c \
+plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/fp8.c %D%/graphs.c %D%/head.c \
 	%D%/matmul.c %D%/matmul.h %D%/memory.c %D%/nvrtc.c %D%/nvrtc.h %D%/ops.c %D%/ranges.c %D%/time.c plugins/cuda_missing.h plugins/near.h
 plugins_device_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
 	$(CUDA_CPPFLAGS)

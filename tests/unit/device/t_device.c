@@ -303,6 +303,47 @@ static void a_clock_says_when_marks_are_passed(void **state)
 	dev_close(&d);
 }
 
+/* The first of numbers in device memory. */
+static float first_of(const struct dev *d, const float *at)
+{
+	float x;
+	move(d, &x, at, sizeof x);
+	return x;
+}
+
+static void a_graph_repeats_operations_as_they_were(void **state)
+{
+	struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3 };
+	struct zr_graph *graph = NULL;
+	struct dev d;
+	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
+	assert_true(ZR_HAS(d.v, struct zr_device_v1, graph_free) && d.v->graph_begin);
+	float *a = take(&d, 64), *b = take(&d, 64);
+	op.dst = a;
+	must(&d, d.v->graph_begin(d.inst));
+	must(&d, d.ops->init(d.ops, NULL, &op));
+	op.dst = b;
+	op.mean = 4;
+	must(&d, d.ops->init(d.ops, NULL, &op));
+	must(&d, d.v->graph_end(d.inst, &graph));
+	assert_true(first_of(&d, a) == 0 && first_of(&d, b) == 0);
+	for (int round = 0; round < 2; round++) {
+		op.mean = 5;
+		must(&d, d.ops->init(d.ops, NULL, &op));
+		must(&d, d.v->graph_launch(d.inst, graph));
+		assert_true(first_of(&d, a) == 3 && first_of(&d, b) == 4);
+	}
+
+	d.v->graph_free(d.inst, graph);
+	assert_true(d.v->graph_end(d.inst, &graph) < 0);
+	assert_null(graph);
+	must(&d, d.ops->init(d.ops, NULL, &op));
+	assert_true(first_of(&d, b) == 5);
+	d.v->mem_free(d.inst, a, 64, ZR_MEM_DEVICE);
+	d.v->mem_free(d.inst, b, 64, ZR_MEM_DEVICE);
+	dev_close(&d);
+}
+
 /* ---- every operation ---- */
 
 #include "device_ops.h"
@@ -476,6 +517,7 @@ int main(void)
 		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
 		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
 		OVER(separate, a_clock_says_when_marks_are_passed),
+		OVER(separate, a_graph_repeats_operations_as_they_were),
 		OVER_EACH_KIND(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER_EACH_KIND(I3_operations_allocate_nothing),
 		OVER_EACH_KIND(every_operation_is_there_and_unknown_types_are_refused),
@@ -485,6 +527,7 @@ int main(void)
 		OVER(separate, memory_is_aligned_zeroed_and_copied),
 		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
 		OVER(separate, a_clock_says_when_marks_are_passed),
+		OVER(separate, a_graph_repeats_operations_as_they_were),
 		OVER(separate, I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER(separate, I3_operations_allocate_nothing),
 		OVER(separate, every_operation_is_there_and_unknown_types_are_refused),

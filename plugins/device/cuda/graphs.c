@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graphs.c - CUDA graphs of operations. What is captured is enqueued as ever: kernels, copies and
+ * clears within the device, products of cuBLASLt, whose workspace is the instance's and stays where
+ * it is. Nothing of it allocates, waits or asks for an event. Core captures what has run before, so
+ * that no kernel is loaded and no algorithm chosen meanwhile.
+ */
+#include "cuda.h"
+
+int cuda_graph_begin(struct zr_inst *d)
+{
+	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+	if (rc)
+		return rc;
+	/* of this thread alone: others may allocate */
+	return cuda_result(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
+			   "beginning a graph");
+}
+
+int cuda_graph_end(struct zr_inst *d, struct zr_graph **graph)
+{
+	cudaGraph_t captured = NULL;
+	cudaGraphExec_t ready = NULL;
+
+	*graph = NULL;
+	int rc = cuda_result(d, cudaStreamEndCapture(d->stream, &captured), "ending a graph");
+	if (!rc)
+		rc = cuda_result(d, cudaGraphInstantiate(&ready, captured, 0),
+				 "making a graph ready");
+	if (captured)
+		cuda_gave_back(d, cudaGraphDestroy(captured), "destroying a captured graph");
+	if (rc) {
+		cudaGetLastError(); /* so that no kernel's launch seems to have failed with it */
+		return rc;
+	}
+
+	*graph = (struct zr_graph *)ready;
+	return ZR_OK;
+}
+
+int cuda_graph_launch(struct zr_inst *d, struct zr_graph *graph)
+{
+	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+	if (rc)
+		return rc;
+
+	d->last = "a graph";
+	return cuda_result(d, cudaGraphLaunch((cudaGraphExec_t)graph, d->stream),
+			   "launching a graph");
+}
+
+void cuda_graph_free(struct zr_inst *d, struct zr_graph *graph)
+{
+	cuda_gave_back(d, cudaGraphExecDestroy((cudaGraphExec_t)graph), "destroying a graph");
+}
