@@ -79,6 +79,17 @@ static void print_evals(const struct zr_run_report *r)
 	}
 }
 
+/* Of this process, or of rank 0. */
+static void print_graphs(const struct zr_graph_counts *c)
+{
+	printf("graphs      %lld, launched %lld times for %lld operations; %lld operations alone",
+	       (long long)c->graphs, (long long)c->launches, (long long)c->within,
+	       (long long)c->alone);
+	if (c->varying)
+		printf("; %lld instructions differ from step to step", (long long)c->varying);
+	putchar('\n');
+}
+
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
@@ -111,6 +122,8 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	printf("memory      %s planned%s, %s peak of %s\n", zr_bytes_text(r->planned, planned),
 	       r->world > 1 ? " per rank" : "", zr_bytes_text(r->process_peak, peak),
 	       r->world > 1 ? "rank 0" : "the process");
+	if (r->graphed)
+		print_graphs(&r->graphs);
 	if (r->world > 1)
 		printf("received    %s per step and rank (planned %s)\n",
 		       zr_bytes_text(r->received, peak), zr_bytes_text(r->received_plan, planned));

@@ -28,7 +28,8 @@ int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const c
 		 struct zr_error *err)
 {
 	struct zr_setup_roles *r = s->roles;
-	return zr_instance_failed(ops == r->ops ? &r->device : &r->host_device, rc, op, err);
+	const int host = ops == r->host_ops && ops != r->ops;
+	return zr_instance_failed(host ? &r->host_device : &r->device, rc, op, err);
 }
 
 /* A model, an optimizer or a comm passes on the code of an operation, whose text its device has. */

@@ -13,6 +13,7 @@
 struct zr_subgroup;
 struct zr_beside;
 struct zr_ranges;
+struct zr_graphs;
 struct zr_chunk;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
@@ -78,6 +79,8 @@ struct zr_session {
 	struct zr_marks marks;
 	struct zr_beside *beside; /* the thread for what the host computes; NULL: none */
 	struct zr_ranges *ranges; /* what runs by name; NULL: the device wants no names */
+	struct zr_graphs *graphs; /* what the device enqueues at once; NULL: nothing */
+	int alone;                /* 1: and never of two instructions at once */
 	int in_turn;              /* 1: it gets nothing, so that each instruction's time is seen */
 	const void **each;        /* [world] scratch: where each rank has its contribution */
 	int late;                 /* 1: writes of programs that are over may go on */

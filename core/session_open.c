@@ -3,6 +3,7 @@
  * session_open.c - a session's memory: the plan's arena, and pointers into it.
  */
 #include "core/exec/exec.h"
+#include "core/exec/graphs.h"
 #include "core/memory/tier.h"
 #include "core/persistent.h"
 #include "core/program/route.h"
@@ -150,7 +151,7 @@ typedef int open_fn(struct zr_session *s, struct zr_error *err);
 static open_fn *const steps[] = {
 	take_device_arena, lend_arena,         take_host_arena, zr_tier_open,
 	make_tables,       zr_persistent_open, map_views,       zr_bind,
-	zr_ranges_open,    zr_beside_open,     start_scale,
+	zr_ranges_open,    zr_graphs_open,     zr_beside_open,  start_scale,
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
@@ -177,6 +178,7 @@ void zr_session_close(struct zr_session *s)
 		return;
 
 	zr_beside_close(s);
+	zr_graphs_close(s);
 	zr_ranges_close(s);
 	zr_tier_close(s);
 	take_back_arena(s);

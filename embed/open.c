@@ -58,6 +58,11 @@ static int check(const struct rank *r, struct zr_error *err)
 
 	if (!r->engine->model.size || s->facts.device_info.host_access)
 		return 0;
+	if (engine_is_outside(r->engine) && s->facts.device_info.graphs)
+		return zr_err(
+			err, ZR_ENOTSUP,
+			"[device] graphs: what threads of the program enqueue is in no graph, "
+			"nor in order with those; take graphs out");
 	if (engine_is_outside(r->engine))
 		return 0;
 	return zr_err(

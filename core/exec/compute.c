@@ -73,13 +73,6 @@ static void point_batch(struct zr_session *s, char *tokens)
 	}
 }
 
-static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
-{
-	if (i->queue == ZR_Q_HOST)
-		return s->roles->host_ops;
-	return s->roles->ops;
-}
-
 /* Calls the model with what s->call says. */
 static int call_model(struct zr_session *s, const struct zr_call *c)
 {
@@ -88,7 +81,7 @@ static int call_model(struct zr_session *s, const struct zr_call *c)
 	struct zr_layer_call *call = &s->call;
 	int rc;
 
-	call->ops = ops_of(s, c->i);
+	call->ops = zr_ops_for(s, c->i);
 	if (c->i->flags & ZR_F_BACKWARD)
 		return zr_user_failed(s, it, model->backward(it->inst, call), "backward", c->err);
 
@@ -159,7 +152,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,
 		char *to)
 {
-	const struct zr_ops *ops = ops_of(s, c->i);
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	struct zr_op_cast op = { .size = sizeof op,
 				 .n = n,
 				 .src = zr_array_at(c->i->from, from),
@@ -176,7 +169,7 @@ int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 /* Elements [from, to) of the unit, from the instruction's first block on. */
 static int recode_elements(struct zr_session *s, const struct zr_call *c, int64_t from, int64_t to)
 {
-	const struct zr_ops *ops = ops_of(s, c->i);
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	const int64_t at = from - c->i->block * ZR_BLOCK;
 	const char *source = c->at[ZR_O_ENCODE_FROM] + zr_bytes_of(c->i->from, at);
 	char *target = c->at[ZR_O_ENCODE_TO] + zr_bytes_of(c->i->dtype, at);
@@ -302,7 +295,7 @@ static void find_home(struct zr_session *s, const struct zr_call *c, int64_t ski
 static int add_tensor(struct zr_session *s, const struct zr_call *c, int64_t lo, int64_t from,
 		      int64_t to, int32_t home)
 {
-	const struct zr_ops *ops = ops_of(s, c->i);
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	const int64_t skip = from - lo, block = skip / ZR_BLOCK;
 	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
 	struct zr_op_fold op = {
@@ -348,7 +341,7 @@ int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 
 int zr_begin_join(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_ops *ops = ops_of(s, c->i);
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	struct zr_op_fold op = {
 		.size = sizeof op,
 		.comm_dtype = c->i->dtype,
@@ -382,7 +375,7 @@ int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = { .subgroup = subgroup_of(c),
-				 .kept = { ops_of(s, c->i), c->at[ZR_O_OPTIMIZE_MASTER],
+				 .kept = { zr_ops_for(s, c->i), c->at[ZR_O_OPTIMIZE_MASTER],
 					   c->at[ZR_O_OPTIMIZE_COPY] },
 				 .grad = c->at[ZR_O_OPTIMIZE_GRAD],
 				 .chunk = (float *)c->at[ZR_O_OPTIMIZE_CHUNK],
@@ -401,7 +394,8 @@ int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 
 int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_masters m = { ops_of(s, c->i), c->at[ZR_O_LOAD_MASTER], c->at[ZR_O_LOAD_COPY] };
+	struct zr_masters m = { zr_ops_for(s, c->i), c->at[ZR_O_LOAD_MASTER],
+				c->at[ZR_O_LOAD_COPY] };
 	float *x = (float *)c->at[ZR_O_LOAD_VALUES];
 	const struct zr_subgroup *p = subgroup_of(c);
 	if (c->i->kind == ZR_I_LOAD)
@@ -413,11 +407,11 @@ int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 {
 	int32_t group = s->roles->group_of[c->i->number];
 	const struct zr_scalars *scalars = (const struct zr_scalars *)c->at[ZR_O_WHOLE_SCALARS];
-	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i), scalars);
+	struct zr_opt_step step = zr_opt_step_of(s, group, zr_ops_for(s, c->i), scalars);
 	char *matrix = c->at[ZR_O_WHOLE_MATRIX];
 	int rc = zr_step_whole(s, c->i->number, &step, matrix, c->at[ZR_O_WHOLE_WORK], c->err);
 	if (rc)
 		return rc;
-	return zr_clip_whole(s, ops_of(s, c->i), c->i->number, (float *)(void *)matrix, scalars,
+	return zr_clip_whole(s, zr_ops_for(s, c->i), c->i->number, (float *)(void *)matrix, scalars,
 			     c->err);
 }

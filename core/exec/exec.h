@@ -32,7 +32,12 @@ typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 #define ZR_HOST_CALL(call, what, begin, ...)                zr_call_fn begin;
 #include "core/lower/instr.def"
 
-/* compute.c: from a call of all rows of a slot, that of the slice that the instruction is for. */
+/* graphs.c: the operations of an instruction of the program that runs. What comes next is none of
+ * them: the device gets what was kept back before. */
+const struct zr_ops *zr_ops_for(const struct zr_session *s, const struct zr_instr *i);
+int zr_graph_apart(struct zr_session *s, struct zr_error *err);
+
+/* slices.c: from a call of all rows of a slot, that of the slice that the instruction is for. */
 void zr_slice_call(const struct zr_setup_facts *f, const struct zr_instr *i,
 		   struct zr_layer_call *call);
 
@@ -55,6 +60,8 @@ void zr_unbind(struct zr_session *s);
  * goes on. A failure gets the text of what and where. */
 int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct zr_error *err);
+/* what graphs.c keeps back of the instructions that have begun */
+int zr_end_stretch(struct zr_session *s, struct zr_error *err);
 /* a late write, by the number that waits have */
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err);
 

@@ -3,6 +3,7 @@
  * issue.c - see exec.h: one instruction begins, and ends.
  */
 #include "core/exec/exec.h"
+#include "core/exec/graphs.h"
 
 static zr_call_fn *const begin[ZR_I_KINDS] = {
 #define ZR_INSTR(kind, name, queue, begin, ...) begin,
@@ -47,6 +48,14 @@ static int failed(const struct zr_session *s, int rc, struct zr_error *err)
 	return rc;
 }
 
+int zr_end_stretch(struct zr_session *s, struct zr_error *err)
+{
+	int rc = zr_graph_end(s, err);
+	if (rc)
+		return failed(s, rc, err);
+	return 0;
+}
+
 /* Of what instruction n waits for, those in [from, to) end. */
 static int end_some(struct zr_session *s, const struct zr_lowered *p, int32_t n, int32_t from,
 		    int32_t to, struct zr_error *err)
@@ -63,11 +72,14 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 	if (!*c.ticket)
 		return 0;
 
+	int rc = zr_end_stretch(s, err);
+	if (rc)
+		return rc;
+
 	s->at = n;
 	s->waiting = 1;
 	if (s->will)
 		s->will(s->ran_arg, p, n, 1);
-	int rc;
 	if (c.i->queue == ZR_Q_HOST)
 		rc = zr_beside_wait(s, *c.ticket, err);
 	else
@@ -83,8 +95,16 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct z
 int zr_end_late(struct zr_session *s, int32_t late, struct zr_error *err)
 {
 	const struct zr_lowered *running = s->running;
-	s->running = &s->programs->lowered[late % ZR_LOWERED];
-	int rc = zr_end(s, s->running, late / ZR_LOWERED, err);
+	const int32_t id = late % ZR_LOWERED, n = late / ZR_LOWERED;
+	if (!s->bound[id].ticket[n])
+		return 0;
+
+	int rc = zr_end_stretch(s, err);
+	if (rc)
+		return rc;
+
+	s->running = &s->programs->lowered[id];
+	rc = zr_end(s, s->running, n, err);
 	s->running = running;
 	return rc;
 }
@@ -124,6 +144,10 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 	if (rc)
 		return rc;
 
+	rc = zr_graph_begin(s, p, n, err);
+	if (rc)
+		return failed(s, rc, err);
+
 	s->at = n;
 	s->waiting = 0;
 	*c.ticket = 0;
@@ -131,6 +155,8 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n, struct
 		s->will(s->ran_arg, p, n, 0);
 	const int named = zr_range_begins(s, p, n);
 	rc = run(s, &c);
+	if (!rc)
+		rc = zr_graph_began(s, c.i, err);
 	if (named)
 		zr_range_ends(s);
 	if (!rc && c.i->flags & ZR_F_MARK)

@@ -3,6 +3,7 @@
  * run.c - see exec.h: instructions begin in the order of the program.
  */
 #include "core/exec/exec.h"
+#include "core/exec/graphs.h"
 
 static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 		   struct zr_error *err)
@@ -36,13 +37,17 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 			rc = run_one(s, p, n, err);
 	}
 
+	if (!rc)
+		rc = zr_end_stretch(s, err);
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		if (p->instr[n].flags & ZR_F_LATE)
 			s->late = 1;
 		else
 			rc = zr_end(s, p, n, err);
-	if (rc) /* what another thread still computes is of this program */
+	if (rc) { /* what another thread still computes is of this program */
 		zr_beside_settle(s, &(struct zr_error){ 0 });
+		zr_graph_drop(s);
+	}
 	zr_range_program_ends(s);
 	s->in_place += p->in_place;
 	s->running = NULL;

@@ -39,7 +39,7 @@ static int64_t waiting_apart(const struct zr_call *c, int64_t n)
 
 int zr_begin_tree(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_ops *ops = s->roles->ops;
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	const int64_t leaves = c->i->blocks;
 	const int64_t n = (int64_t)(c->o[ZR_O_TREE_FROM].bytes / sizeof(float)) / leaves;
 	char *sum = c->at[ZR_O_TREE_SUM], *waiting = c->at[ZR_O_TREE_WAITING];
@@ -64,7 +64,7 @@ int zr_begin_tree(struct zr_session *s, const struct zr_call *c)
 
 int zr_begin_clear(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_ops *ops = s->roles->ops;
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	struct zr_op_init op = { .size = sizeof op,
 				 .n = (int64_t)(c->o[ZR_O_CLEAR_TO].bytes / sizeof(float)),
 				 .mean = -0.0, /* 0 would change -0 */
@@ -80,7 +80,7 @@ struct rows {
 static int copy_rows(struct zr_session *s, const struct zr_call *c, int32_t type,
 		     const struct rows *r, const char *from, char *to)
 {
-	const struct zr_ops *ops = s->roles->ops;
+	const struct zr_ops *ops = zr_ops_for(s, c->i);
 	const int64_t size = (int64_t)zr_dtype_bytes(type);
 	struct zr_op_cast_heads op = { .size = sizeof op,
 				       .rows = r->n,

@@ -118,7 +118,9 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, st
 		return 0;
 	}
 
-	int rc = ZR_ASK(&r->device, device, copy, err, NULL, to, from, bytes);
+	int rc = zr_graph_apart(s, err);
+	if (!rc)
+		rc = ZR_ASK(&r->device, device, copy, err, NULL, to, from, bytes);
 	if (rc)
 		return rc;
 	return ZR_ASK(&r->device, device, sync, err, NULL);

@@ -32,7 +32,7 @@ only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]
 only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine" '<kernels\.def>'
 only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>' \
 	'"kernels\.def"'
-only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' \
+only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' '<ops\.def>' \
 	'"core/((config|plugin|model|memory|program|lower|exec|update|base|pretrained)/)?[a-z0-9_]+\.(h|def)"'
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|exec|base|pretrained)/)?[a-z0-9_]+\.h"' \

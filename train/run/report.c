@@ -80,6 +80,10 @@ int zr_run_report_end(struct zr_run_report *rep, const struct zr_trainer *t,
 	rep->world = t->setup->facts.process.world;
 	memcpy(rep->device, t->setup->facts.device_info.name, sizeof rep->device);
 	memcpy(rep->variant, t->setup->facts.device_info.variant, sizeof rep->variant);
+	if (zr_graphs_counts(t->session)) {
+		rep->graphed = 1;
+		rep->graphs = *zr_graphs_counts(t->session);
+	}
 	if (t->setup->facts.homes.on_host)
 		memcpy(rep->experts_variant, t->setup->facts.host_info.variant,
 		       sizeof rep->experts_variant);

@@ -6,6 +6,7 @@
 #ifndef ZR_TRAIN_RUN_RUN_H
 #define ZR_TRAIN_RUN_RUN_H
 
+#include "core/exec/graphs.h"
 #include "files/checkpoint/checkpoint.h"
 #include "train/forecast/breakdown.h"
 #include "train/run_eval.h"
@@ -46,6 +47,8 @@ struct zr_run_report {
 	int adapters;    /* and adapters, instead of the model */
 	int stopped;     /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
 	char stopped_text[1024];
+	int graphed; /* 1: the device makes graphs: */
+	struct zr_graph_counts graphs;
 	char device[64], variant[64];
 	char experts_variant[64]; /* of what computes experts on the host; "": the device does */
 };

@@ -122,6 +122,14 @@ static void put_breakdowns(json_t **to, const struct zr_run_report *r)
 	}
 }
 
+static json_t *graphs(const struct zr_graph_counts *c)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "graphs", (json_int_t)c->graphs, "launches",
+			 (json_int_t)c->launches, "operations_within", (json_int_t)c->within,
+			 "operations_alone", (json_int_t)c->alone, "varying_instructions",
+			 (json_int_t)c->varying);
+}
+
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
 	char cpu[128] = "";
@@ -140,6 +148,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "memory", ledger(&s->account));
 	put_evals(&j, r);
 	put_breakdowns(&j, r);
+	if (r->graphed)
+		zr_json_put(&j, "device_graphs", graphs(&r->graphs));
 	if (r->updates)
 		put_real(&j, "update_seconds", r->update_seconds / (double)r->updates);
 	if (r->resumed >= 0) {

@@ -259,6 +259,7 @@ void zr_timeline_begin(struct zr_timeline *t)
 	t->wait = (t->wanted || t->tracing) && !t->clock &&
 		  !t->session->setup->facts.device_info.unified;
 	t->session->in_turn = t->wait;
+	t->session->alone = t->wait || t->timing;
 	if (t->tracing)
 		zr_trace_begin(t->trace, step);
 	t->part = (struct zr_parts){ .idle = NAN };

@@ -16,7 +16,7 @@
 struct opts {
 	int64_t index;
 	uint64_t memory; /* 0: all that is free */
-	uint8_t tf32, numa;
+	uint8_t tf32, numa, graphs;
 };
 
 static const struct zr_opt cuda_opts[] = {
@@ -35,6 +35,16 @@ static const struct zr_opt cuda_opts[] = {
 	       "On a machine of several NUMA nodes the threads of a rank run on processors of the "
 	       "node that its GPU is plugged into, as far as the process may use them, and host "
 	       "memory for it is of that node while there is some. no: as the system places them."),
+	ZR_OPT(struct opts, graphs, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "What layers in a row enqueue becomes a CUDA graph, which is launched in its place "
+	       "where a later step asks for the same operations with the same arguments. The same "
+	       "bits. In no graph are layers with dropout, stochastic rounding, updates by a "
+	       "function of one element, experts that ranks divide, and gradients that are added "
+	       "as trees of more than four micro-batches of a rank. A graph ends where a copy, a "
+	       "disk or another rank is waited for; and with [run] wall_clock_breakdown, or in "
+	       "steps that are traced, behind each layer. The end of a run says what was in "
+	       "graphs. Plugins get no stream for kernels of their own then. Not tried on a GPU "
+	       "yet."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -203,6 +213,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 	d->h = h;
 	d->tf32 = o->tf32;
+	d->graphs = o->graphs;
 	d->copy_begins = d->copy_ends = ZR_TIME_NONE;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
 	if (d->choice)
@@ -272,7 +283,8 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	uint32_t size = i->size;
 	*i = (struct zr_device_info){ .size = size,
 				      .memory = d->memory,
-				      .scratch = CUDA_WORKSPACE + CUDA_PARTS };
+				      .scratch = CUDA_WORKSPACE + CUDA_PARTS,
+				      .graphs = (uint32_t)d->graphs };
 	memcpy(i->name, d->name, sizeof i->name);
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;

@@ -49,7 +49,7 @@ struct zr_inst {
 	int device, capability;
 	int node;       /* that the GPU is plugged into; -1: it does not matter */
 	char sysfs[64]; /* its directory there, if node is known */
-	int tf32;
+	int tf32, graphs;
 	cudaStream_t stream; /* of operations */
 	/* of copies to the device and from it: of those that wait for operations, and the others */
 	struct {

@@ -373,6 +373,14 @@ static void memory_apart(void **state)
 	assert_non_null(strstr(zeroth_error(e), "whose layers are functions needs a device whose "
 						"memory the program reads, as cpu"));
 	zeroth_close(e);
+
+	char text[5000];
+	snprintf(text, sizeof text, "[device]\n%s\nmemory = 32M\ngraphs = yes\n",
+		 strchr(cards_option(), '.') + 1);
+	e = made(1, 1, "stage0", text);
+	assert_int_equal(zeroth_open(e), ZR_ENOTSUP);
+	assert_non_null(strstr(zeroth_error(e), "take graphs out"));
+	zeroth_close(e);
 }
 
 static void nothing_is_learned(void **state)
