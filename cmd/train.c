@@ -82,12 +82,11 @@ static void print_evals(const struct zr_run_report *r)
 /* Of this process, or of rank 0. */
 static void print_graphs(const struct zr_graph_counts *c)
 {
-	printf("graphs      %lld, launched %lld times for %lld operations; %lld operations alone",
-	       (long long)c->graphs, (long long)c->launches, (long long)c->within,
-	       (long long)c->alone);
-	if (c->varying)
-		printf("; %lld instructions differ from step to step", (long long)c->varying);
-	putchar('\n');
+	printf("graphs      %lld, ", (long long)c->graphs);
+	if (c->anew)
+		printf("made anew %lld times, ", (long long)c->anew);
+	printf("launched %lld times for %lld operations; %lld operations alone\n",
+	       (long long)c->launches, (long long)c->within, (long long)c->alone);
 }
 
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)

@@ -10,8 +10,6 @@
  *   - before something is waited for, by whatever instruction;
  *   - behind an instruction with a mark (ZR_F_MARK), which copies start after;
  *   - behind each instruction while somebody wants its time by the device's clock (s->alone);
- *   - behind an instruction that was not as before for the second time in a row, so that those
- *     behind it get graphs of their own;
  *   - with its program, and behind ZR_GRAPH_OPS operations, so that the device has something to do
  *     while the next ones are asked for.
  *
@@ -25,23 +23,19 @@
  * costs nothing but the graphs.
  *
  * Two calls are alike if all bytes of their structs are, but for what the operation does not read.
- * So these are never in a graph, or not for long:
+ * The structs of some differ in each step: dropout and stochastic rounding, by their place in the
+ * generator; trees of many micro-batches, by their turn, since KEPT ways of a stretch are
+ * remembered. An instruction that was not as before MISSES times in a row varies: a stretch with it
+ * keeps all back, and its graph gets the new values by being made anew, as long as the operations
+ * are the same ones. An instruction whose operations are not, MISSES times in a row, is in no
+ * stretch any more; those around it are.
  *
- *   - what draws random numbers: dropout, stochastic rounding. Their place in the generator is in
- *     the struct. Without dropout it is not read;
- *   - what has a loss scale in its struct: a change of that costs one step without the graph;
- *   - trees of many micro-batches: the turn of each is in the struct, and of a stretch KEPT ways
- *     are remembered;
- *   - experts whose rows other ranks send: their number is in the struct;
- *   - operations with a list in host memory (fold with `each`), updates by a function of one
- *     element and copies within an instruction: these are enqueued at once, behind all that was
- *     kept back, and the stretch has no graph. PARTIAL copies always, and is in no stretch.
- *
- * An instruction whose operations were others MISSES times in a row is in no stretch any more;
- * those around it are. An optimizer that knows no operations (struct zr_opt_step), and one that
- * gets products of whole matrices from the device, enqueue by other functions: their instructions
- * are in no stretch. What enqueues by itself on the device's stream would not be seen: the table's
- * `native` is of no API that a plugin knows.
+ * Operations with a list in host memory (fold with `each`), updates by a function of one element
+ * and copies within an instruction are enqueued at once, behind all that was kept back, and the
+ * stretch has no graph. PARTIAL copies always, and is in no stretch. An optimizer that knows no
+ * operations (struct zr_opt_step), and one that gets products of whole matrices from the device,
+ * enqueue by other functions: their instructions are in no stretch. What enqueues by itself on the
+ * device's stream would not be seen: the table's `native` is of no API that a plugin knows.
  */
 #include "core/exec/graphs.h"
 
@@ -55,8 +49,8 @@
 
 #include <zeroth/optimizer.h>
 
-#define KEPT   4  /* ways of a stretch that are remembered */
-#define MISSES 16 /* far more than KEPT, and than the steps in which a loss scale is found */
+#define KEPT   4 /* ways of a stretch that are remembered */
+#define MISSES KEPT
 #define ALIGN  16
 
 /* ---- operations by number -------------------------------------------------------- */
@@ -110,7 +104,8 @@ struct stretch {
 struct known {
 	uint8_t sees;   /* 1: all that it enqueues are operations */
 	uint8_t joins;  /* 1: and it may be in a stretch */
-	uint8_t misses; /* so many times in a row its operations were others */
+	uint8_t varies; /* 1: whose graph is made anew then */
+	uint8_t misses; /* so many times in a row it was not as before */
 };
 
 struct zr_graphs {
@@ -131,6 +126,7 @@ struct zr_graphs {
 	int64_t n;        /* operations of it */
 	uint64_t issued;  /* bytes of the list that the device has got */
 	unsigned alike;   /* bit k: way k begins with the list */
+	int anew;         /* 1: all of it is kept back, like before or not */
 	int apart;        /* 1: the device got something else */
 	struct zr_graph_counts counts;
 };
@@ -251,10 +247,12 @@ static void count_miss(struct zr_graphs *g)
 	struct known *k = &g->known[g->program][g->last];
 
 	k->misses++;
-	if (k->misses == MISSES) {
-		k->joins = 0;
-		g->counts.varying++;
-	}
+	if (k->misses < MISSES)
+		return;
+
+	k->misses = 0;
+	k->joins = !k->varies;
+	k->varies = 1;
 }
 
 static int take(const struct zr_ops *ops, uint32_t op, const void *args, size_t size)
@@ -274,9 +272,9 @@ static int take(const struct zr_ops *ops, uint32_t op, const void *args, size_t 
 	}
 
 	compare(g, from);
-	if (g->alike && !g->apart)
+	if ((g->alike || g->anew) && !g->apart)
 		return ZR_OK;
-	if (before && !g->alike && !g->apart)
+	if (before && !g->apart)
 		count_miss(g);
 	return issue_kept(g);
 }
@@ -368,20 +366,18 @@ static void make_graph(struct zr_graphs *g, struct way *w)
 {
 	const struct zr_instance *it = &g->s->roles->device;
 	const struct zr_device_v1 *device = it->vtbl;
+	const int anew = w->graph != NULL;
 
-	int rc = device->graph_begin(it->inst);
-	if (rc) {
-		give_up(g, rc);
-		return;
-	}
-
+	int rc = device->graph_begin(it->inst), end = rc;
 	for (uint64_t at = 0; !rc && at < w->ops.used; at += asked_at(&w->ops, at)->bytes)
 		rc = issue[asked_at(&w->ops, at)->op](g->real, asked_at(&w->ops, at) + 1);
-	int end = device->graph_end(it->inst, &w->graph);
+	if (!end)
+		end = device->graph_end(it->inst, &w->graph);
 	if (!rc)
 		rc = end;
 	if (!rc) {
-		g->counts.graphs++;
+		g->counts.graphs += !anew;
+		g->counts.anew += anew;
 		return;
 	}
 
@@ -391,11 +387,18 @@ static void make_graph(struct zr_graphs *g, struct way *w)
 	w->graph = NULL;
 }
 
+static void count_hit(struct zr_graphs *g)
+{
+	for (int32_t n = g->first; n <= g->last; n++)
+		g->known[g->program][n].misses = 0;
+}
+
 static int launch(struct zr_graphs *g, struct way *w)
 {
 	const struct zr_instance *it = &g->s->roles->device;
 
 	w->last = g->began;
+	count_hit(g);
 	if (!w->graph && !g->failed)
 		make_graph(g, w);
 	if (!w->graph)
@@ -433,10 +436,32 @@ static struct way *way_gone(const struct zr_graphs *g)
 	return NULL;
 }
 
-static void count_hit(struct zr_graphs *g)
+static int are_same_operations(const struct list *a, const struct list *b)
 {
-	for (int32_t n = g->first; n <= g->last; n++)
-		g->known[g->program][n].misses = 0;
+	if (a->used != b->used)
+		return 0;
+	for (uint64_t at = 0; at < a->used; at += asked_at(a, at)->bytes)
+		if (asked_at(a, at)->op != asked_at(b, at)->op)
+			return 0;
+	return 1;
+}
+
+/* The way whose graph gets the values of the open stretch, which are its own then. NULL: none has
+ * the same operations. */
+static struct way *renew(struct zr_graphs *g)
+{
+	struct way *w = NULL;
+
+	for (int k = 0; k < KEPT && !w; k++)
+		if (are_same_operations(&g->open->way[k].ops, &g->list))
+			w = &g->open->way[k];
+	if (!w)
+		return NULL;
+
+	memcpy(w->ops.at, g->list.at, g->list.used);
+	if (w->graph)
+		make_graph(g, w);
+	return w;
 }
 
 static int end_open(struct zr_graphs *g)
@@ -445,12 +470,12 @@ static int end_open(struct zr_graphs *g)
 		return issue_kept(g);
 
 	struct way *w = way_gone(g);
-	if (w) {
-		count_hit(g);
+	if (!w && g->anew)
+		w = renew(g);
+	if (w)
 		return launch(g, w);
-	}
 
-	if (g->alike) /* it ends where another one did not */
+	if (g->alike || g->anew) /* it ends where another one did not, or has other operations */
 		count_miss(g);
 	int rc = issue_kept(g);
 	if (!rc)
@@ -494,8 +519,10 @@ int zr_graph_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 	if (g->failed || !g->known[p->id][n].joins)
 		return zr_graph_end(s, err);
 	g->last = n;
-	if (g->open)
+	if (g->open) {
+		g->anew |= g->alike && g->known[p->id][n].varies;
 		return 0;
+	}
 
 	g->open = &g->stretch[p->id][n];
 	g->program = p->id;
@@ -508,6 +535,7 @@ int zr_graph_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n,
 	for (int k = 0; k < KEPT; k++)
 		if (g->open->way[k].ops.used)
 			g->alike |= 1u << k;
+	g->anew = g->alike && g->known[p->id][n].varies;
 	return 0;
 }
 
@@ -518,8 +546,6 @@ int zr_graph_began(struct zr_session *s, const struct zr_instr *i, struct zr_err
 	if (!g || !g->open)
 		return 0;
 	if (s->alone || i->flags & ZR_F_MARK || g->n >= ZR_GRAPH_OPS)
-		return zr_graph_end(s, err);
-	if (!g->alike && g->known[g->program][g->last].misses > 1)
 		return zr_graph_end(s, err);
 	return 0;
 }

@@ -12,11 +12,11 @@
 #define ZR_GRAPH_OPS 128
 
 struct zr_graph_counts {
-	int64_t graphs;   /* that were made */
+	int64_t graphs;   /* that were made, */
+	int64_t anew;     /* and made anew with other values */
 	int64_t launches; /* of them */
 	int64_t within;   /* operations that were enqueued by these */
 	int64_t alone;    /* operations that were enqueued one by one */
-	int64_t varying;  /* instructions whose operations are others in each step */
 };
 
 /* Opens them in a training on a device that wants some; [main]. */

@@ -592,10 +592,12 @@ struct zr_device_v1 {
 	/* (optional, all four) [step] What operations enqueue on the compute stream between
 	 * graph_begin and graph_end is kept as *graph and not done; nothing else is called between
 	 * both. graph_launch enqueues all of it, as often as it is called: with the values that
-	 * the operations' structs had, and on the memory that they pointed to. A graph_end that
-	 * fails has ended what was begun, and *graph is NULL; an operation that fails in between
-	 * is followed by graph_end, too, which may fail then. graph_free is called before destroy;
-	 * what has been launched is done all the same. */
+	 * the operations' structs had, and on the memory that they pointed to. *graph is NULL, or
+	 * an earlier one of the same operations, which gets the values of these, or is freed in
+	 * favour of another. A graph_end that fails has ended what was begun, and freed *graph,
+	 * which is NULL then; an operation that fails in between is followed by graph_end, too,
+	 * which may fail then. What has been launched is done as it was, also where its graph is
+	 * changed or freed since. graph_free is called before destroy. */
 	int (*graph_begin)(struct zr_inst *);
 	int (*graph_end)(struct zr_inst *, struct zr_graph **graph);
 	int (*graph_launch)(struct zr_inst *, struct zr_graph *graph);

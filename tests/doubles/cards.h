@@ -67,7 +67,7 @@ struct zr_inst {
 	struct zr_graph *graph; /* that is made, owned; NULL: none is */
 	/* operations that were called one by one; launches of graphs; operations in these;
 	 * graphs */
-	long alone, launches, within, graphs;
+	long alone, launches, within, graphs, anew;
 };
 
 /* cards.c: where the memory behind an address of any kind is. */

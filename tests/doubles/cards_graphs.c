@@ -2,8 +2,9 @@
  *
  * cards_graphs.c - graphs of the double of cards: operations with their argument structs as they
  * were, which a launch repeats, whatever the caller would ask for now. In the environment,
- *   ZR_CARD_COUNT=FILE  to FILE.rank at the end: "ALONE LAUNCHES WITHIN GRAPHS", operations that
- *                       were called one by one, launches of graphs, operations in these, graphs
+ *   ZR_CARD_COUNT=FILE  to FILE.rank at the end: "ALONE LAUNCHES WITHIN GRAPHS ANEW", operations
+ *                       that were called one by one, launches of graphs, operations in these,
+ *                       graphs, and how often one was made anew
  *   ZR_CARD_FAILS=WHAT  begin, operation or end: that fails while a graph is made
  */
 #include "cards.h"
@@ -74,20 +75,37 @@ int card_graph_begin(struct zr_inst *d)
 	return ZR_OK;
 }
 
+static int are_same(const struct zr_graph *a, const struct zr_graph *b)
+{
+	const struct kept *k = a->first, *l = b->first;
+
+	for (; k && l && k->run == l->run; k = k->next)
+		l = l->next;
+	return !k && !l;
+}
+
 int card_graph_end(struct zr_inst *d, struct zr_graph **graph)
 {
-	*graph = d->graph;
-	d->graph = NULL;
-	if (!*graph)
-		return zr_fail(d->h, ZR_ESTATE, "graph_end: none has begun");
-	if (fails("end")) {
-		card_graph_free(d, *graph);
-		*graph = NULL;
-		return zr_fail(d->h, ZR_EIO, "no graph can end");
-	}
+	struct zr_graph *made = d->graph, *before = *graph;
+	int rc = ZR_OK;
 
-	d->graphs++;
-	return ZR_OK;
+	d->graph = *graph = NULL;
+	if (!made)
+		rc = zr_fail(d->h, ZR_ESTATE, "graph_end: none has begun");
+	else if (fails("end"))
+		rc = zr_fail(d->h, ZR_EIO, "no graph can end");
+	else if (before && !are_same(before, made))
+		rc = zr_fail(d->h, ZR_EINVAL, "graph_end: the graph before had other operations");
+	if (before)
+		card_graph_free(d, before);
+	if (!rc) {
+		*graph = made;
+		d->graphs += !before;
+		d->anew += before != NULL;
+	} else if (made) {
+		card_graph_free(d, made);
+	}
+	return rc;
 }
 
 int card_graph_launch(struct zr_inst *d, struct zr_graph *graph)
@@ -127,6 +145,6 @@ void card_graph_count(const struct zr_inst *d)
 	FILE *f = file ? fopen(path, "w") : NULL;
 	if (!f)
 		return;
-	fprintf(f, "%ld %ld %ld %ld\n", d->alone, d->launches, d->within, d->graphs);
+	fprintf(f, "%ld %ld %ld %ld %ld\n", d->alone, d->launches, d->within, d->graphs, d->anew);
 	fclose(f);
 }

@@ -227,6 +227,8 @@ int zr_run_program(struct zr_session *s, int32_t id, struct zr_error *err)
 	while (!rc && h.over < h.p->n)
 		rc = do_one(&h);
 	if (!rc)
+		rc = zr_end_stretch(s, err);
+	if (!rc)
 		rc = zr_beside_settle(s, err);
 	s->in_place += h.p->in_place;
 	s->running = NULL;

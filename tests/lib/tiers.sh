@@ -51,6 +51,7 @@ digest() {
 	[ "$act" != offload ] || options+=" -o activation.keep=1 $(tier activation "$([ "$threads" = 1 ] && echo cpu || echo nvme)")"
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
 	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000 -o device.later=yes" # operations as late as they may be, too
+	[ "$pieces" = tiny ] || options+=" -o device.graphs=yes" # and some of them at once
 	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
 	case $stage$world in mics[46] | hpz4) options+=" -o boot.ranks_per_node=2" ;; esac
 	case $stage in stage3 | hpz | mics) options+=" -o zero.persistence_threshold=0" ;; esac

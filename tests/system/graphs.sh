@@ -15,20 +15,20 @@ graphs=(-o device.graphs=yes)
 
 # on ARGUMENT...: the digest with graphs, or the last line; what was asked for is in count.RANK
 on() { ZR_CARD_COUNT=$scratch/count trained tiny.ini "${card[@]}" "${graphs[@]}" "$@"; }
-# counts: operations alone, launches, operations within graphs, graphs
+# counts: operations alone, launches, operations within graphs, graphs, made anew
 counts() { cat count.0; }
 # launched NAME: graphs were launched, and those of the run are what the device says
 launched() {
-	local alone launches within made
-	read -r alone launches within made < count.0
+	local alone launches rest
+	read -r alone launches rest < count.0
 	ok "$1: graphs are launched" test "$launches" -gt 0
 }
 
 # ---- what is in graphs ----
 
 for steps in 2 4; do on -o train.steps=$steps > digest; counts; done > asked
-read -r alone launches within made < asked
-is 'from the second step on nothing is enqueued one by one, and no graph is made' "$(sed -n '2s/ .* / /p' asked)" "$alone $made"
+read -r alone launches within made anew < asked
+is 'from the second step on nothing is enqueued one by one, and no graph is made' "$(awk 'NR == 2 { print $1, $4, $5 }' asked)" "$alone $made 0"
 more=$(awk 'NR == 1 { n = $2; of = $3 } NR == 2 { print $2 - n, $3 - of }' asked)
 read -r launches within <<< "$more"
 trained tiny.ini "${card[@]}" -o train.steps=2 > /dev/null
@@ -39,7 +39,7 @@ ok 'in a twentieth of the launches' test $((launches * 20)) -le "$within"
 on -o train.steps=4 > digest
 like 'the end of a run says so' "$(cat out)" \
 	"^graphs +$made, launched $(cut -d ' ' -f 2 count.0) times for $(cut -d ' ' -f 3 count.0) operations; $alone operations alone$"
-like '... and its summary' "$(tr -d '\n ' < run/summary.json)" "\"device_graphs\":\{\"graphs\":$made,\"launches\":[0-9]+,"
+like '... and its summary' "$(tr -d '\n ' < run/summary.json)" "\"device_graphs\":\{\"graphs\":$made,\"made_anew\":0,\"launches\":[0-9]+,"
 trained tiny.ini "${card[@]}" > digest
 is 'without the option nobody speaks of graphs' "$(grep -c 'graphs' out run/summary.json | tr '\n' ' ')" 'out:0 run/summary.json:0 '
 like 'device/cpu has no graphs' "$(trained tiny.ini -o device.graphs=yes)" 'device\.graphs=yes: unknown key; .zeroth plugin info device/cpu. lists the keys'
@@ -62,19 +62,21 @@ late=(-o device.later=yes -o device.late_copies=yes)
 same 'fp32' -o train.eval_every=2
 same 'bf16, operations late' -o precision.plugin=bf16 "${late[@]}"
 same 'fp16, whose scale changes' -o precision.plugin=fp16 -o precision.initial_scale_power=26 -o precision.loss_scale_window=2 -o train.steps=16
-is '... takes no layer out' "$(grep -c differ out)" 0
 same 'stochastic rounding' -o precision.plugin=bf16 -o precision.master=none
 same 'stage 1, two ranks' -n 2 -o zero.plugin=stage1
 same 'stage 2, two ranks, states on the host' -n 2 -o zero.plugin=stage2 "${states[@]}" "${late[@]}"
 same 'stage 3, two ranks' -n 2 "${stage3[@]}" -o train.eval_every=2
+build devcomm
+same 'stage 2, two ranks, a comm of device memory' -n 2 -o zero.plugin=stage2 -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local "${late[@]}"
 same 'stage 3, tiers' "${stage3[@]}" "${tiers[@]}" "${late[@]}" -o train.eval_every=3
 same 'activations computed again' -o activation.plugin=recompute -o precision.plugin=bf16
 same 'activations on the host' -o activation.plugin=offload -o activation.keep=1 "${late[@]}"
 same 'updates in the backward' -o train.gradient_clipping=0 -o zero.update_in_backward=yes
 same 'dropout' -o model.dropout=0.1 -o train.steps=16
 same 'trees of micro-batches' -o train.sum_group=4
-is '... in graphs as well' "$(grep -c differ out)" 0
-same 'trees of many micro-batches' -o train.sum_group=8 -o train.train_batch_size=8 -o train.steps=12
+is '... in graphs that are not made anew' "$(cut -d ' ' -f 5 count.0)" 0
+same 'trees of many micro-batches' -o train.sum_group=8 -o train.train_batch_size=8 -o train.steps=4
+ok "... in graphs that are made anew" test "$(cut -d " " -f 5 count.0)" -gt 0
 same 'slices' -o train.slices=2
 same 'lamb' -o optimizer.plugin=lamb
 same 'qk_clip' -o train.qk_clip=yes -o train.qk_clip_threshold=0.02
@@ -82,6 +84,7 @@ on > /dev/null
 few=$(cut -d ' ' -f 2 count.0)
 same 'parts of a step are timed' -o run.wall_clock_breakdown=yes -o run.trace=3-4 -o device.later=yes
 ok '... each by itself' test "$(cut -d ' ' -f 2 count.0)" -gt $((3 * few))
+same 'some steps are traced' -o run.trace=3 -o device.later=yes
 mixture=(-o model.plugin=mixtral -o model.kv_heads=1 -o model.ffn_width=40 -o model.experts=5 -o model.experts_per_token=2)
 same 'experts' "${mixture[@]}"
 trained tiny.ini > digest
@@ -89,9 +92,11 @@ mv run base
 same 'adapters' -o model.path=base -o adapter.plugin=lora -o adapter.r=4 -o adapter.dropout=0.1
 same 'adapters without dropout' -o model.path=base -o adapter.plugin=lora -o adapter.r=4
 
-# What varies is left out by and by, and the rest stays.
-on -o model.dropout=0.1 -o train.steps=30 > digest
-like 'layers with dropout differ' "$(grep ^graphs out)" '; 1?[0-9] instructions differ from step to step$'
+# What differs from step to step is in graphs that are made anew.
+for steps in 12 20; do on -o model.dropout=0.1 -o train.steps=$steps > digest; counts; done > asked
+is 'dropout: after some steps nothing is enqueued one by one' "$(sed -n '2s/ .*//p' asked)" "$(sed -n '1s/ .*//p' asked)"
+ok '... but in graphs that are made anew' test "$(awk 'NR == 2 { print $5 }' asked)" -gt "$(awk 'NR == 1 { print $5 }' asked)"
+like '... which the end of a run says' "$(cat out)" '^graphs +[0-9]+, made anew [0-9]+ times, launched '
 
 # ---- going on, and failing ----
 
@@ -114,6 +119,7 @@ mkdir optimizer
 for known in '' '-include zeroth/device.h'; do
 	"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" $known -o lion.so "$ZR_SRCDIR/tests/examples/lion.c" || exit 99
 	chmod 755 lion.so
-	same "a function of one element${known:+ that knows operations}" -o optimizer.plugin="$scratch/lion.so" -o precision.plugin=bf16 "${late[@]}"
+	same "a function of one element${known:+ that knows operations}" -o optimizer.plugin="$scratch/lion.so" -o precision.plugin=bf16 \
+		-o precision.master=split "${late[@]}"
 done
 done_testing

@@ -124,10 +124,10 @@ static void put_breakdowns(json_t **to, const struct zr_run_report *r)
 
 static json_t *graphs(const struct zr_graph_counts *c)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "graphs", (json_int_t)c->graphs, "launches",
-			 (json_int_t)c->launches, "operations_within", (json_int_t)c->within,
-			 "operations_alone", (json_int_t)c->alone, "varying_instructions",
-			 (json_int_t)c->varying);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "graphs", (json_int_t)c->graphs, "made_anew",
+			 (json_int_t)c->anew, "launches", (json_int_t)c->launches,
+			 "operations_within", (json_int_t)c->within, "operations_alone",
+			 (json_int_t)c->alone);
 }
 
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)

@@ -37,14 +37,13 @@ static const struct zr_opt cuda_opts[] = {
 	       "memory for it is of that node while there is some. no: as the system places them."),
 	ZR_OPT(struct opts, graphs, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "What layers in a row enqueue becomes a CUDA graph, which is launched in its place "
-	       "where a later step asks for the same operations with the same arguments. The same "
-	       "bits. In no graph are layers with dropout, stochastic rounding, updates by a "
-	       "function of one element, experts that ranks divide, and gradients that are added "
-	       "as trees of more than four micro-batches of a rank. A graph ends where a copy, a "
-	       "disk or another rank is waited for; and with [run] wall_clock_breakdown, or in "
-	       "steps that are traced, behind each layer. The end of a run says what was in "
-	       "graphs. Plugins get no stream for kernels of their own then. Not tried on a GPU "
-	       "yet."),
+	       "where a later step asks for the same operations with the same arguments. Where the "
+	       "arguments differ in each step, as with dropout, stochastic rounding and trees of "
+	       "many micro-batches, the graph gets the new ones first. The same bits. In no graph "
+	       "are updates by a function of one element. A graph ends where a copy, a disk or "
+	       "another rank is waited for; and with [run] wall_clock_breakdown, or in steps that "
+	       "are traced, behind each layer. The end of a run says what was in graphs. Plugins "
+	       "get no stream for kernels of their own then. Not tried on a GPU yet."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)

@@ -17,25 +17,43 @@ int cuda_graph_begin(struct zr_inst *d)
 			   "beginning a graph");
 }
 
+/* *ready: NULL, or an executable graph that gets the values of the captured one, where the driver
+ * can do that. */
+static int make_ready(struct zr_inst *d, cudaGraph_t captured, cudaGraphExec_t *ready)
+{
+	cudaGraphExecUpdateResultInfo unused;
+
+	if (*ready) {
+		cudaError_t e = cudaGraphExecUpdate(*ready, captured, &unused);
+		if (e != cudaErrorGraphExecUpdateFailure)
+			return cuda_result(d, e, "changing a graph");
+
+		cudaGetLastError(); /* so that no kernel's launch seems to have failed with it */
+		cuda_gave_back(d, cudaGraphExecDestroy(*ready), "destroying a graph");
+		*ready = NULL;
+	}
+	return cuda_result(d, cudaGraphInstantiate(ready, captured, 0), "making a graph ready");
+}
+
 int cuda_graph_end(struct zr_inst *d, struct zr_graph **graph)
 {
 	cudaGraph_t captured = NULL;
-	cudaGraphExec_t ready = NULL;
+	cudaGraphExec_t ready = (cudaGraphExec_t)*graph;
 
-	*graph = NULL;
 	int rc = cuda_result(d, cudaStreamEndCapture(d->stream, &captured), "ending a graph");
 	if (!rc)
-		rc = cuda_result(d, cudaGraphInstantiate(&ready, captured, 0),
-				 "making a graph ready");
+		rc = make_ready(d, captured, &ready);
 	if (captured)
 		cuda_gave_back(d, cudaGraphDestroy(captured), "destroying a captured graph");
 	if (rc) {
-		cudaGetLastError(); /* so that no kernel's launch seems to have failed with it */
-		return rc;
+		cudaGetLastError();
+		if (ready)
+			cuda_gave_back(d, cudaGraphExecDestroy(ready), "destroying a graph");
+		ready = NULL;
 	}
 
 	*graph = (struct zr_graph *)ready;
-	return ZR_OK;
+	return rc;
 }
 
 int cuda_graph_launch(struct zr_inst *d, struct zr_graph *graph)

@@ -334,11 +334,23 @@ static void a_graph_repeats_operations_as_they_were(void **state)
 		assert_true(first_of(&d, a) == 3 && first_of(&d, b) == 4);
 	}
 
-	d.v->graph_free(d.inst, graph);
+	op.mean = 6;
+	must(&d, d.v->graph_begin(d.inst));
+	must(&d, d.ops->init(d.ops, NULL, &op));
+	op.mean = 7;
+	op.dst = a;
+	must(&d, d.ops->init(d.ops, NULL, &op));
+	must(&d, d.v->graph_end(d.inst, &graph));
+	must(&d, d.v->graph_launch(d.inst, graph));
+	assert_true(first_of(&d, a) == 7 && first_of(&d, b) == 6);
 	assert_true(d.v->graph_end(d.inst, &graph) < 0);
 	assert_null(graph);
+	must(&d, d.v->graph_begin(d.inst));
+	must(&d, d.v->graph_end(d.inst, &graph));
+	d.v->graph_free(d.inst, graph);
+	op.mean = 5;
 	must(&d, d.ops->init(d.ops, NULL, &op));
-	assert_true(first_of(&d, b) == 5);
+	assert_true(first_of(&d, a) == 5);
 	d.v->mem_free(d.inst, a, 64, ZR_MEM_DEVICE);
 	d.v->mem_free(d.inst, b, 64, ZR_MEM_DEVICE);
 	dev_close(&d);
