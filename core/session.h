@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * session.h - a model in memory: the arena of the plan, its pointers, and the step. [main] opens
- * and closes, [step] everything else; nothing allocates after the first step (invariant I3).
+ * and closes, [step] everything else; nothing but graphs.c allocates after the first step (I3).
  * Every function is collective over the ranks unless it says otherwise.
  */
 #ifndef ZR_CORE_SESSION_H

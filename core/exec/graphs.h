@@ -2,6 +2,9 @@
  *
  * graphs.h - graphs of a device: operations of several instructions that it enqueues at once. What
  * is in one, and what is not: graphs.c. [step] but for open and close
+ *
+ * They take memory after the first step, where a stretch of instructions asks for something for the
+ * first time, and where a graph is made.
  */
 #ifndef ZR_CORE_GRAPHS_H
 #define ZR_CORE_GRAPHS_H

@@ -181,6 +181,8 @@ day_124m() {
 	result 'GPT-2 124M: clocks' pass '' '' "$clocks"
 	seen_by_cupti 'GPT-2 124M: share of a step in which something runs' "$@"
 	parts_by_clock 'GPT-2 124M: a step by the clock of the GPU' "$([ -n "$small" ] && echo 512 || echo 65536)" "$@"
+	[ "$device" = cpu ] || # these have none
+		trains 'GPT-2 124M bf16, 64 x 1024, graphs' 12 518000 65536 "$(per_token gpt2 12 768 50257 1024)" 20 "$@" -o device.graphs=yes
 }
 
 # ---- large models on the GPU ----

@@ -167,6 +167,7 @@ over() {
 	case $want in digest:*) result "$name trains" pass '' '' "$want" ;; *) result "$name trains" fail '' '' "$want"; return ;; esac
 	beside expects "$name: again" "$want" "$run-again" "$@"
 	beside expects "$name: activations computed again" "$want" "$run-recompute" "$@" -o activation.plugin=recompute
+	[ "$device" = cpu ] || beside expects "$name: graphs" "$want" "$run-graphs" "$@" -o device.graphs=yes
 	for z in stage0 stage1 stage2 stage3 hpz; do
 		for n in 1 2; do
 			beside expects "$name: $z, $n ranks on the GPU" "$want" "$run-$z-$n" "$@" -n $n -o zero.plugin=$z
