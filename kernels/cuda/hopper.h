@@ -109,6 +109,31 @@ template <class T> ZR_DEVICE void zr_store_for_async(T *to, T x)
 	emulated::store_shared(to, x);
 }
 
+ZR_DEVICE void zr_fence_async_global()
+{
+	emulated::fence_async_global();
+}
+
+ZR_DEVICE void zr_send_floats(float *to, const void *from, int bytes, bool add)
+{
+	emulated::send_floats(to, from, bytes, add);
+}
+
+ZR_DEVICE void zr_sends_commit()
+{
+	emulated::commit_sends();
+}
+
+template <int N> ZR_DEVICE void zr_sends_read()
+{
+	emulated::read_sends(N);
+}
+
+template <int N> ZR_DEVICE void zr_sends_wait()
+{
+	emulated::wait_sends(N);
+}
+
 template <class... I>
 ZR_DEVICE void zr_bring_box(void *to, const zr_tensor_map *map, uint64_t *b, I... first)
 {
@@ -332,6 +357,48 @@ ZR_DEVICE void zr_bring_box(void *to, const zr_tensor_map *map, uint64_t *b, int
 		     : "r"(zr_shared_address(to)), "l"(map), "r"(zr_shared_address(b)), "r"(x),
 		       "r"(y), "r"(z), "r"(w)
 		     : "memory");
+}
+
+/* Copies behind this see in global memory what this thread has seen before it. */
+ZR_DEVICE void zr_fence_async_global()
+{
+	asm volatile("fence.proxy.async.global;" : : : "memory");
+}
+
+/* One thread starts to send floats of shared memory to global memory, or to add them to what is
+ * there. Addresses and bytes are multiples of 16. */
+ZR_DEVICE void zr_send_floats(float *to, const void *from, int bytes, bool add)
+{
+	if (add)
+		asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 "
+			     "[%0], [%1], %2;"
+			     :
+			     : "l"(__cvta_generic_to_global(to)), "r"(zr_shared_address(from)),
+			       "r"(bytes)
+			     : "memory");
+	else
+		asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+			     :
+			     : "l"(__cvta_generic_to_global(to)), "r"(zr_shared_address(from)),
+			       "r"(bytes)
+			     : "memory");
+}
+
+ZR_DEVICE void zr_sends_commit()
+{
+	asm volatile("cp.async.bulk.commit_group;" : : : "memory");
+}
+
+/* Until all but the last N groups of this thread have read shared memory. */
+template <int N> ZR_DEVICE void zr_sends_read()
+{
+	asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory");
+}
+
+/* Until they have stored or added all: this thread may pass a turn on. */
+template <int N> ZR_DEVICE void zr_sends_wait()
+{
+	asm volatile("cp.async.bulk.wait_group %0;" : : "n"(N) : "memory");
 }
 
 ZR_DEVICE void zr_products_fence()

@@ -9,7 +9,9 @@
  *
  *   - what a copy brings is poison in shared memory, and no product may read it;
  *   - accumulators are poison, and whoever writes them is found out when the product ends;
- *   - operands are read when a product is issued and when it ends, and must be the same.
+ *   - operands are read when a product is issued and when it ends, and must be the same;
+ *   - floats that are sent to global memory are read when that starts and when its thread waits for
+ *     that, and must be the same; they arrive when it waits for that.
  *
  * The asynchronous proxy has a view of dynamic shared memory of its own, which products read. A
  * copy of a box arrives in both. A thread's store arrives in that view by its fence, and only if it
@@ -44,7 +46,9 @@ enum {
 	SUMS = 4,       /* accumulators that a thread's products have */
 	PIECES = 64,    /* of A in registers, that a thread's products have read last */
 	STORES = 4096,  /* of a thread, that no fence follows yet */
-	NAMED = 16,     /* barriers of a block */
+	SENDS = 16,     /* under way, of a thread */
+	MOST_SENT = 64 << 10,
+	NAMED = 16, /* barriers of a block */
 	RANKS = 4,
 };
 
@@ -167,6 +171,15 @@ struct unfenced {
 	int n;
 };
 
+/* Floats on their way to global memory, as the proxy saw them when that started. */
+struct sending {
+	float *to;
+	uint32_t from, bytes;
+	bool add, read;
+	int group;
+	float *x;
+};
+
 struct thread_beside {
 	sums acc[SUMS];
 	piece_of_a piece[PIECES];
@@ -176,6 +189,9 @@ struct thread_beside {
 	asked product;
 	unfenced store[STORES];
 	int stores;
+	sending send[SENDS];
+	int sends, send_groups;
+	bool turn_came; /* and no fence shows to the proxy what was seen then */
 };
 
 struct product {
@@ -237,6 +253,8 @@ ZR_UNSEEN inline void end_of_thread()
 		fail("ends with products that it did not wait for");
 	if (own()->stores)
 		fail("ends with stores for the asynchronous proxy that no fence follows");
+	if (own()->sends)
+		fail("ends with floats under way that it did not wait for");
 }
 
 ZR_UNSEEN inline void end_beside(resident *b)
@@ -497,6 +515,82 @@ ZR_UNSEEN inline void finish_box(int place)
 	tell(&m->order[m->phase % 2]);
 	add_tx(m, -(int)c.bytes);
 	end_phase(m);
+}
+
+/* ---- floats that are sent to global memory ---- */
+
+inline float *spare_sent[(int)SENDS * (int)MOST];
+inline int spares_sent;
+
+ZR_UNSEEN inline float *new_sent()
+{
+	return spares_sent ? spare_sent[--spares_sent] : (float *)malloc(MOST_SENT);
+}
+
+ZR_UNSEEN inline void fence_async_global()
+{
+	own()->turn_came = false;
+}
+
+ZR_UNSEEN inline void send_floats(float *to, const void *from, int bytes, bool add)
+{
+	const beside *s = own_beside();
+	thread_beside *me = own();
+	const uint32_t at = shared_address(from);
+	if (at % 16 || (uintptr_t)to % 16 || bytes % 16 || bytes < 16 || bytes > MOST_SENT)
+		fail("sends %d bytes, or from or to an odd place", bytes);
+	check_room(at, (size_t)bytes);
+	if (me->sends == SENDS)
+		fail("has more than %d sends under way", SENDS);
+	if (me->turn_came)
+		fail("sends floats, and no fence orders that behind its turn");
+	for (uint32_t i = at; i < at + (uint32_t)bytes; i++)
+		if (s->dirty[i] || s->coming[i])
+			fail("sends a store that no fence orders before it, or what comes");
+	sending *x = &me->send[me->sends++];
+	*x = sending{ to, at, (uint32_t)bytes, add, false, me->send_groups, new_sent() };
+	for (int i = 0; i < bytes; i++)
+		((unsigned char *)x->x)[i] = s->view[at + (uint32_t)i];
+}
+
+ZR_UNSEEN inline void commit_sends()
+{
+	own()->send_groups++;
+}
+
+/* All but the last n groups that this thread has committed have read shared memory. */
+ZR_UNSEEN inline void read_sends(int n)
+{
+	const beside *s = own_beside();
+	thread_beside *me = own();
+	for (int i = 0; i < me->sends && me->send[i].group < me->send_groups - n; i++) {
+		sending *x = &me->send[i];
+		bool same = true;
+		for (uint32_t k = 0; k < x->bytes && !x->read; k++)
+			same &= !s->dirty[x->from + k] &&
+				((const unsigned char *)x->x)[k] == s->view[x->from + k];
+		if (!same)
+			fail("floats were changed before they had been sent");
+		x->read = true;
+	}
+}
+
+/* They arrive. */
+ZR_UNSEEN inline void wait_sends(int n)
+{
+	thread_beside *me = own();
+	int done = 0;
+	read_sends(n);
+	for (; done < me->sends && me->send[done].group < me->send_groups - n; done++) {
+		const sending *x = &me->send[done];
+		for (uint32_t i = 0; i < x->bytes / 4; i++)
+			x->to[i] = x->add ? x->to[i] + x->x[i] : x->x[i];
+		tell_of_write(x->to, x->bytes);
+		spare_sent[spares_sent++] = x->x;
+	}
+	me->sends -= done;
+	for (int i = 0; i < me->sends; i++)
+		me->send[i] = me->send[i + done];
 }
 
 /* ---- products ---- */
@@ -928,10 +1022,13 @@ ZR_UNSEEN inline void wait_turn(const unsigned *counter, unsigned turn)
 {
 	rest_until(is_turn, counter, turn, "its turn");
 	hear((char *)(uintptr_t)counter);
+	own()->turn_came = true;
 }
 
 ZR_UNSEEN inline void pass_turn(unsigned *counter, unsigned next)
 {
+	if (own()->sends)
+		fail("passes its turn on before its floats have arrived");
 	tell((char *)counter);
 	*(volatile unsigned *)counter = next;
 }

@@ -444,6 +444,49 @@ int hopper_turns(const turns_case *c)
 				*c);
 }
 
+/* ---- floats that are sent --------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(2 * ZR_WARP, 1)
+	sends_kernel(const __grid_constant__ sends_case c)
+{
+	ZR_ALIGNED_SHARED(room);
+	float *const shared = (float *)(void *)room;
+	unsigned *const drawn = (unsigned *)(void *)(shared + c.n);
+	if (threadIdx.x == 0)
+		*drawn = (unsigned)atomicAdd((int *)(void *)c.drawn, 1);
+	__syncthreads();
+	const unsigned turn = *drawn;
+	for (int i = (int)threadIdx.x; i < c.n; i += 2 * ZR_WARP)
+		zr_store_for_async(&shared[i], hopper_sent(turn, i));
+	if (c.fault != NO_FENCE_OF_SENT || threadIdx.x != 0)
+		zr_fence_async();
+	__syncthreads();
+	if (threadIdx.x != 0)
+		return;
+	zr_wait_turn(c.turn, turn);
+	if (c.fault != NO_FENCE_BEHIND_TURN)
+		zr_fence_async_global();
+	zr_send_floats(c.to, shared, c.n * 4, turn > 0);
+	if (c.fault != NO_COMMIT_OF_SENT)
+		zr_sends_commit();
+	if (c.fault == TURN_BEFORE_SENT)
+		zr_pass_turn(c.turn, turn + 1);
+	if (c.fault != CHANGED_BEFORE_SENT)
+		zr_sends_read<0>();
+	zr_store_for_async(&shared[1], 3.0f);
+	zr_fence_async();
+	if (c.fault != NO_WAIT_FOR_SENT)
+		zr_sends_wait<0>();
+	if (c.fault != TURN_BEFORE_SENT)
+		zr_pass_turn(c.turn, turn + 1);
+}
+
+int hopper_sends(const sends_case *c)
+{
+	return zr_launch_hopper(sends_kernel, dim3((unsigned)c->blocks), dim3(2 * ZR_WARP),
+				(size_t)c->n * 4 + 16, 0, *c);
+}
+
 /* ---- named barriers -------------------------------------------------------------- */
 
 /* The first half shows numbers and goes on; the second waits for them. */

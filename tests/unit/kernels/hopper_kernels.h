@@ -46,6 +46,13 @@ enum hopper_fault {
 	/* of turns */
 	TURN_BY_BLOCK,
 	TURN_NOT_PASSED,
+	/* of floats that are sent */
+	NO_FENCE_OF_SENT,
+	NO_FENCE_BEHIND_TURN,
+	NO_COMMIT_OF_SENT,
+	TURN_BEFORE_SENT,
+	CHANGED_BEFORE_SENT,
+	NO_WAIT_FOR_SENT,
 	/* of named barriers */
 	TOO_FEW_ARRIVE,
 };
@@ -81,6 +88,21 @@ struct turns_case {
 	int fault;
 };
 
+/* Each block of threads, in its turn: to[0..n) = or += hopper_sent(turn, i). */
+struct sends_case {
+	int blocks, n;
+	unsigned *drawn, *turn;
+	float *to;
+	int fault;
+};
+
+/* The sum depends on the order. */
+static inline float hopper_sent(unsigned turn, int i)
+{
+	const float large[3] = { 0x1p24F, 1.25F, -0x1p24F };
+	return large[turn % 3] + (float)i;
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -96,6 +118,7 @@ int hopper_ring(const struct product_case *);
 int hopper_stored(const struct product_case *);
 int hopper_box(const struct box_case *);
 int hopper_turns(const struct turns_case *);
+int hopper_sends(const struct sends_case *);
 /* to[thread] = the number that the thread of the other half has shown; of 128 threads. */
 int hopper_named(int *to, int fault);
 

@@ -364,6 +364,36 @@ static void test_turns(void **state)
 	}
 }
 
+static int sends_are_right(int fault)
+{
+	enum { BLOCKS = 11, N = 100 };
+	static float to[N] __attribute__((aligned(16)));
+	unsigned drawn_turns = 0, turn = 0;
+	const struct sends_case c = { BLOCKS, N, &drawn_turns, &turn, to, fault };
+	memset(to, 0xff, sizeof to);
+	hopper_sends(&c);
+	for (int i = 0; i < N; i++) {
+		float should = hopper_sent(0, i);
+		for (unsigned k = 1; k < BLOCKS; k++)
+			should += hopper_sent(k, i);
+		if (to[i] != should) {
+			fprintf(stderr, "sum %d is %g, should be %g\n", i, (double)to[i],
+				(double)should);
+			return 0;
+		}
+	}
+	return turn == BLOCKS;
+}
+
+static void test_sends(void **state)
+{
+	(void)state;
+	for (int order = 0; order < ORDERS; order++) {
+		hopper_order(order);
+		assert_true(sends_are_right(NO_FAULT));
+	}
+}
+
 static int named_is_right(int fault)
 {
 	int to[128];
@@ -483,6 +513,12 @@ static const struct mistake {
 	{ COPY_OVER_STORES, one_of_stores, "copies over a store" },
 	{ TURN_BY_BLOCK, some_turns, "forever: for its turn" },
 	{ TURN_NOT_PASSED, some_turns, "forever: for its turn" },
+	{ NO_FENCE_OF_SENT, sends_are_right, "sends a store that no fence orders" },
+	{ NO_FENCE_BEHIND_TURN, sends_are_right, "no fence orders that behind its turn" },
+	{ NO_COMMIT_OF_SENT, sends_are_right, "before its floats have arrived" },
+	{ TURN_BEFORE_SENT, sends_are_right, "before its floats have arrived" },
+	{ CHANGED_BEFORE_SENT, sends_are_right, "changed before they had been sent" },
+	{ NO_WAIT_FOR_SENT, sends_are_right, "before its floats have arrived" },
 	{ TOO_FEW_ARRIVE, named_is_right, "forever: for a named barrier" },
 };
 
@@ -547,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_sends),
 		cmocka_unit_test(test_named_barriers),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
