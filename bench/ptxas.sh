@@ -3,7 +3,7 @@
 #
 # ptxas.sh [TARGET...] - registers, shared memory, stack and spilled bytes of every CUDA kernel, for
 # all that are compiled by default or the given ones; bench/results/ptxas.txt is what it printed last.
-# Of sm_90a are the kernels of *_hopper.cu, which no other target has. Needs nvcc. Fails if a kernel
+# Of sm_90a are the kernels of *_hopper*.cu, which no other target has. Needs nvcc. Fails if a kernel
 # has a stack, for what it spills or for arrays that are not in registers, and is not in the list of
 # those that may, which is at the end of this file.
 cd "$(dirname "$0")/.." || exit 1
@@ -29,8 +29,8 @@ printf '%-7s %-64s %4s %7s %6s %6s %6s\n' target kernel regs smem stack stores l
 for target in $targets; do
 	for file in kernels/cuda/*.cu; do
 		case $target:$file in
-		90a:*_hopper.cu) ;;
-		90a:* | *_hopper.cu) continue ;;
+		90a:*_hopper*.cu) ;;
+		90a:* | *_hopper*.cu) continue ;;
 		esac
 		nvcc -std=c++20 -O3 -fmad=false -gencode=arch=compute_"$target",code=sm_"$target" -Iinclude -Ikernels -Xptxas -v -cubin \
 			-o "$work/x.cubin" "$file" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
@@ -49,7 +49,9 @@ dkv_kernel<f16,64,true,true,true> 8 two or three registers on sm_120
 dkv_kernel<bf16,64,true,true,true> 8 the same
 dq_kernel<f16,64,true> 8 the same
 dq_kernel<bf16,64,true> 8 the same
-rmsnorm_kernel<bf16,32> 32 the longest rows that registers keep, on sm_120'
+rmsnorm_kernel<bf16,32> 32 the longest rows that registers keep, on sm_120
+hopper_bwd_kernel<f16,128, 16 four registers of sums and scores
+hopper_bwd_kernel<bf16,128, 16 the same'
 awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
 	$5 + 0 > 0 {
 		ok = 0

@@ -160,6 +160,11 @@ cudaError_t zr_cuda_attention_mma_bwd(const struct zr_op_attention_bwd *, cudaSt
  * warpgroups; on compute capability 9.0 alone */
 int zr_cuda_attention_hopper_takes(const struct zr_op_attention *);
 cudaError_t zr_cuda_attention_hopper(const struct zr_op_attention *, cudaStream_t);
+/* attention_hopper_bwd.cu: likewise, without dropout. work: so many bytes, aligned to 128, which
+ * begin with what zr_cuda_attention_delta stores there */
+int zr_cuda_attention_hopper_takes_bwd(const struct zr_op_attention_bwd *);
+uint64_t zr_cuda_attention_hopper_bwd_work(const struct zr_op_attention_bwd *);
+cudaError_t zr_cuda_attention_hopper_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
 
 #ifdef __cplusplus
 }

@@ -212,10 +212,10 @@ cuda_kernels = \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
 # For compute capability 9.0, and called by tests alone so far.
-hopper_kernels = %D%/cuda/attention_hopper.cu
+hopper_kernels = %D%/cuda/attention_hopper.cu %D%/cuda/attention_hopper_bwd.cu
 cuda_headers = %D%/kernels_cuda.h \
-	%D%/cuda/attention.h %D%/cuda/attention_mma.h %D%/cuda/groups.h %D%/cuda/hopper.h \
-	%D%/cuda/kernel.h %D%/cuda/mma.h %D%/cuda/parts.h %D%/cuda/slopes.h %D%/cuda/storage.h
+	%D%/cuda/attention.h %D%/cuda/attention_hopper.h %D%/cuda/attention_mma.h \
+	%D%/cuda/groups.h %D%/cuda/hopper.h %D%/cuda/kernel.h %D%/cuda/mma.h %D%/cuda/parts.h %D%/cuda/slopes.h %D%/cuda/storage.h
 EXTRA_DIST += $(cuda_kernels) $(hopper_kernels) $(cuda_headers) %D%/cuda/nvcc.sh
 # What NVRTC compiles before an update of one element, and behind it.
 cuda_text_before = %D%/elementwise_args.h %D%/cpu/scalar.h %D%/cpu/elementary.h %D%/cpu/rng.h \

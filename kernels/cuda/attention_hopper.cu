@@ -10,50 +10,19 @@
  * Heads narrower than their boxes of 64 columns are filled up with zeros by the copy engine, and so
  * is what lies beyond the sequence.
  */
-#include "attention_mma.h"
-#include "hopper.h"
+#include "attention_hopper.h"
 
-#define GROUP_ROWS 64               /* queries of a warpgroup */
-#define QUERIES    (2 * GROUP_ROWS) /* of a CUDA block */
-#define CONSUMERS  8                /* warps that read tiles */
-#define BLOCK      (3 * ZR_WARPGROUP)
-#define STAGES     2
-#define BOX_WIDTH  64 /* elements, 128 bytes */
-#define BOX_ROW    (BOX_WIDTH * 2)
-#define EIGHT      (8 * BOX_ROW)
+#define QUERIES (2 * GROUP_ROWS) /* of a CUDA block */
+#define STAGES  2
 
 /* Of heads of width D: results, scores and probabilities of two tiles fill the registers. */
 template <int D> struct tiling {
 	enum {
 		KEYS = D > 128 ? 64 : 128,
-		BOXES = (D + BOX_WIDTH - 1) / BOX_WIDTH,
-		QUERY_BYTES = QUERIES * BOX_ROW * BOXES,
-		TILE_BYTES = KEYS * BOX_ROW * BOXES,
+		QUERY_BYTES = tile_bytes<D>(QUERIES),
+		TILE_BYTES = tile_bytes<D>(KEYS),
 		ALL_BYTES = QUERY_BYTES + 2 * STAGES * TILE_BYTES,
 	};
-};
-
-/* A kind of tiles on its way from the copy engine to the warpgroups, by turns in each stage. */
-struct ring {
-	unsigned char *tiles;
-	uint64_t *full, *empty;
-	int stage, parity;
-	ZR_MEMBER void next()
-	{
-		stage = (stage + 1) % STAGES;
-		parity ^= !stage;
-	}
-	ZR_MEMBER void wait() const
-	{
-		zr_mbarrier_wait(&full[stage], parity);
-	}
-	/* A warp reads the tile no more: each of them says so. */
-	ZR_MEMBER void release()
-	{
-		if (threadIdx.x % ZR_WARP == 0)
-			zr_mbarrier_arrive(&empty[stage]);
-		next();
-	}
 };
 
 struct mbarriers {
@@ -65,16 +34,16 @@ struct mbarriers {
 template <int D> struct places {
 	unsigned char *queries;
 	mbarriers *bars;
-	ring keys, values;
+	ring<STAGES> keys, values;
 	ZR_MEMBER explicit places(unsigned char *room)
 	{
 		using t = tiling<D>;
 		unsigned char *first = room + t::QUERY_BYTES;
 		queries = room;
 		bars = (mbarriers *)(void *)(room + t::ALL_BYTES);
-		keys = ring{ first, bars->key_full, bars->key_empty, 0, 0 };
-		values = ring{ first + STAGES * t::TILE_BYTES, bars->value_full, bars->value_empty,
-			       0, 0 };
+		keys = ring<STAGES>{ first, bars->key_full, bars->key_empty, 0, 0 };
+		values = ring<STAGES>{ first + STAGES * t::TILE_BYTES, bars->value_full,
+				       bars->value_empty, 0, 0 };
 	}
 	ZR_MEMBER void begin() const
 	{
@@ -92,57 +61,6 @@ template <int D> struct places {
 struct maps {
 	zr_tensor_map q, k, v;
 };
-
-/* ---- bringing -------------------------------------------------------------------- */
-
-/* Rows from `row` on of head h of batch entry b, all columns. */
-template <int D, int COUNT>
-ZR_DEVICE void bring(unsigned char *to, const zr_tensor_map *map, uint64_t *full, int row, int h,
-		     int b)
-{
-	zr_mbarrier_arrive_expecting(full, tiling<D>::BOXES * COUNT * BOX_ROW);
-#pragma unroll
-	for (int c = 0; c < tiling<D>::BOXES; c++)
-		zr_bring_box(to + c * COUNT * BOX_ROW, map, full, c * BOX_WIDTH, row, h, b);
-}
-
-template <int D> ZR_DEVICE void bring_next(ring &r, const zr_tensor_map *map, int row, int h, int b)
-{
-	zr_mbarrier_wait(&r.empty[r.stage], r.parity ^ 1);
-	bring<D, tiling<D>::KEYS>(r.tiles + r.stage * tiling<D>::TILE_BYTES, map, &r.full[r.stage],
-				  row, h, b);
-	r.next();
-}
-
-/* ---- products -------------------------------------------------------------------- */
-
-/* s = q k^T, of 64 queries from row `row` on. */
-template <class T, int D, int N>
-ZR_DEVICE void multiply_keys(float (&s)[N][4], const unsigned char *queries, int row,
-			     const unsigned char *keys)
-{
-	const uint64_t a = zr_operand(queries + row * BOX_ROW, 0, EIGHT, ZR_SWIZZLE_128),
-		       b = zr_operand(keys, 0, EIGHT, ZR_SWIZZLE_128);
-#pragma unroll
-	for (int k = 0; k < D; k += 16) {
-		const int box = k / BOX_WIDTH, in_row = k % BOX_WIDTH * 2;
-		zr_product<T, N * 8>(s, zr_operand_at(a, box * QUERIES * BOX_ROW + in_row),
-				     zr_operand_at(b, box * N * 8 * BOX_ROW + in_row), k > 0);
-	}
-	zr_products_commit();
-}
-
-/* acc = p v, or += if `add`; p has 16 keys for each piece. */
-template <class T, int D, int N>
-ZR_DEVICE void multiply_values(float (&acc)[D / 8][4], const uint32_t (&p)[N][4],
-			       const unsigned char *values, bool add)
-{
-	const uint64_t b = zr_operand(values, N * 16 * BOX_ROW, EIGHT, ZR_SWIZZLE_128);
-#pragma unroll
-	for (int k = 0; k < N; k++)
-		zr_product<T, D, true>(acc, p[k], zr_operand_at(b, k * 16 * BOX_ROW), add || k);
-	zr_products_commit();
-}
 
 /* ---- probabilities --------------------------------------------------------------- */
 
@@ -182,17 +100,6 @@ ZR_DEVICE bool soften(row_sums &x, float (&s)[1][N][4], float scale, float (&shr
 			x.sum[e / 2] += s[0][n][e];
 		}
 	return __ballot_sync(ZR_FULL_WARP, any) != 0;
-}
-
-/* Two probabilities side by side are an element of A. */
-template <class T, int N> ZR_DEVICE void round_pairs(uint32_t (&p)[N / 2][4], float (&s)[1][N][4])
-{
-#pragma unroll
-	for (int k = 0; k < N / 2; k++)
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			p[k][i] = zr_pair(s[0][2 * k + i / 2][i % 2 * 2],
-					  s[0][2 * k + i / 2][i % 2 * 2 + 1], T());
 }
 
 template <int M> ZR_DEVICE void shrink_rows(float (&acc)[M][4], const float (&by)[2])
@@ -259,7 +166,7 @@ ZR_DEVICE void store_results(const struct zr_op_attention &o, const walk &w, con
 
 /* Tiles that the other warpgroup needs, before those of this one. Behind its last one there are no
  * more than STAGES, and nobody waits until those are empty. */
-ZR_DEVICE void pass_over(ring &keys, ring &values, int tiles)
+ZR_DEVICE void pass_over(ring<STAGES> &keys, ring<STAGES> &values, int tiles)
 {
 	for (int i = 0; i < tiles; i++) {
 		keys.wait();
@@ -282,25 +189,27 @@ ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<
 	zr_mbarrier_wait(&at.bars->queries, 0);
 	at.keys.wait();
 	zr_products_fence();
-	multiply_keys<T, D>(s[0], at.queries, row, at.keys.tiles + at.keys.stage * TILE);
+	multiply_rows<T, D, QUERIES, N * 8>(s[0], at.queries + row * BOX_ROW,
+					    at.keys.tiles + at.keys.stage * TILE);
 	zr_products_wait<0>();
 	zr_pin(s[0]);
 	at.keys.release();
 	soften_tile<CAPPED>(o, w, w.from, x, s, scale, shrink);
-	round_pairs<T>(p, s);
+	round_pairs<T>(p, s[0]);
 
 	for (int n = w.from + 1; n <= w.to; n++) {
 		at.keys.wait();
 		zr_pin(s[0]);
 		zr_products_fence();
-		multiply_keys<T, D>(s[0], at.queries, row, at.keys.tiles + at.keys.stage * TILE);
+		multiply_rows<T, D, QUERIES, N * 8>(s[0], at.queries + row * BOX_ROW,
+						    at.keys.tiles + at.keys.stage * TILE);
 
 		at.values.wait();
 		zr_pin(p);
 		zr_pin(acc);
 		zr_products_fence();
-		multiply_values<T, D>(acc, p, at.values.tiles + at.values.stage * TILE,
-				      n > w.from + 1);
+		multiply_columns<T, D, N * 8>(acc, p, at.values.tiles + at.values.stage * TILE,
+					      n > w.from + 1);
 
 		zr_products_wait<1>();
 		zr_pin(s[0]);
@@ -312,14 +221,15 @@ ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<
 		at.values.release();
 		if (raised)
 			shrink_rows(acc, shrink);
-		round_pairs<T>(p, s);
+		round_pairs<T>(p, s[0]);
 	}
 
 	at.values.wait();
 	zr_pin(p);
 	zr_pin(acc);
 	zr_products_fence();
-	multiply_values<T, D>(acc, p, at.values.tiles + at.values.stage * TILE, w.to > w.from);
+	multiply_columns<T, D, N * 8>(acc, p, at.values.tiles + at.values.stage * TILE,
+				      w.to > w.from);
 	zr_products_wait<0>();
 	zr_pin(acc);
 	at.values.release();
@@ -352,8 +262,8 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 		bring<D, QUERIES>(at.queries, &maps.q, &at.bars->queries, i0 - o.first, head.h,
 				  head.b);
 		for (int n = from; n <= to; n++) {
-			bring_next<D>(at.keys, &maps.k, n * KEYS, head.kv, head.b);
-			bring_next<D>(at.values, &maps.v, n * KEYS, head.kv, head.b);
+			bring_next<D, KEYS>(at.keys, &maps.k, n * KEYS, head.kv, head.b);
+			bring_next<D, KEYS>(at.values, &maps.v, n * KEYS, head.kv, head.b);
 		}
 	} else {
 		const int row = (group - 1) * GROUP_ROWS;
@@ -368,22 +278,6 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 }
 
 /* ---- launches -------------------------------------------------------------------- */
-
-/* Boxes of so many rows of a tensor's heads, of `tokens` tokens. */
-static cudaError_t map_heads(zr_tensor_map *map, const struct zr_op_attention *o, const void *x,
-			     int64_t tokens, int64_t stride, int64_t head, int64_t heads, int rows)
-{
-	const int64_t apart = head ? head : o->head_dim;
-	const zr_boxes boxes = {
-		x,
-		4,
-		{ o->head_dim, tokens, heads, o->batch },
-		{ 0, stride * 2, apart * 2, tokens * stride * 2 },
-		{ BOX_WIDTH, rows, 1, 1 },
-		ZR_SWIZZLE_128,
-	};
-	return zr_tensor_map_of(map, &boxes);
-}
 
 template <class T, int D>
 static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)

@@ -42,6 +42,17 @@ ZR_DEVICE seen_keys keys_seen(const struct zr_op_attention &o, int64_t b, int i,
 	return seen_keys{ first_key(o, b, i), first_key(o, b, last) };
 }
 
+/* The end of a walk in tiles of n queries, from query i on until none of a tile sees keys before
+ * `behind`. */
+ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int i, int behind, int n)
+{
+	if (!o.starts && !o.window)
+		return i + ((int)o.length - i + n - 1) / n * n;
+	while (i < o.length && first_key(o, b, i) < behind)
+		i += n;
+	return i;
+}
+
 /* ---- tiles ----------------------------------------------------------------------- */
 
 /* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in
@@ -215,6 +226,19 @@ ZR_DEVICE void store_sums(float *to, const float (&acc)[D / 8][4], int half, flo
 #pragma unroll
 	for (int n = 0; n < D / 8; n++)
 		x[n * 4] = two{ { acc[n][2 * half] * by, acc[n][2 * half + 1] * by } };
+}
+
+/* Row `half` of 16 keys, of gradient `which` (0: of keys, 1: of values): to sums, if there are any,
+ * or to the gradient. */
+template <class T, int D>
+ZR_DEVICE void store_key(const struct zr_op_attention &o, float *sums, int which, const heads &to,
+			 int64_t b, int64_t row, int64_t kv, const float (&x)[D / 8][4], int half,
+			 float by)
+{
+	if (sums)
+		store_sums<D>(sums + zr_key_sums_at(&o, b, row, kv, which), x, half, by);
+	else
+		store_row<T, D>((T *)to.x + row_of(o, to, b, row, kv), x, half, by);
 }
 
 /* ---- scores ---------------------------------------------------------------------- */

@@ -187,30 +187,6 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		}
 }
 
-/* The end of a walk in tiles of n queries, from query i on until none of a tile sees keys before
- * `behind`. */
-ZR_DEVICE int end_of_walk(const struct zr_op_attention &o, int64_t b, int i, int behind, int n)
-{
-	if (!o.starts && !o.window)
-		return i + ((int)o.length - i + n - 1) / n * n;
-	while (i < o.length && first_key(o, b, i) < behind)
-		i += n;
-	return i;
-}
-
-/* Row `half` of 16 keys, of gradient `which` (0: of keys, 1: of values): to sums, if there are any,
- * or to the gradient. */
-template <class T, int D>
-ZR_DEVICE void store_key(const struct zr_op_attention &o, float *sums, int which, const heads &to,
-			 int64_t b, int64_t row, int64_t kv, const float (&x)[D / 8][4], int half,
-			 float by)
-{
-	if (sums)
-		store_sums<D>(sums + zr_key_sums_at(&o, b, row, kv, which), x, half, by);
-	else
-		store_row<T, D>((T *)to.x + row_of(o, to, b, row, kv), x, half, by);
-}
-
 /* A row is a key: scores are transposed. The queries of all heads that read it. DK, DV: which
  * gradients; registers do not hold both of the widest heads. */
 template <class T, int D, bool PLAIN, bool DK, bool DV>

@@ -611,6 +611,11 @@ template <class T> T __shfl_xor_sync(uint32_t, T x, int mask, int)
 	return emulated::from_lane(x, emulated::now % emulated::LANES ^ mask);
 }
 
+template <class T> T __shfl_sync(uint32_t, T x, int lane, int)
+{
+	return emulated::from_lane(x, lane);
+}
+
 template <class T> T __shfl_down_sync(uint32_t, T x, int by, int width)
 {
 	int lane = emulated::now % emulated::LANES;
