@@ -373,6 +373,9 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 				   *const values = at.values + group * GROUP_ROWS * BOX_ROW;
 	float dk[DK ? D / 8 : 1][4] = { { 0 } }, dv[DV ? D / 8 : 1][4] = { { 0 } };
 	uint32_t p[N / 2][4], ds[N / 2][4]; /* products read them beyond a turn of the loop */
+	/* Who stores scores again knows that the other warpgroup has multiplied the last ones there:
+	 * it stands at most one tile behind, or its sums were waited for, between two parts. */
+	static_assert(t::SCORES == 2 || t::PARTS > 1, "scores are stored over");
 	int n = 0; /* tiles so far: all rings follow from it, for registers are short */
 
 	zr_mbarrier_wait(&at.x->keys, 0);
@@ -430,9 +433,6 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 					zr_products_fence();
 					multiply_columns<T, D, t::QUERIES>(dk, ds, q, true);
 				}
-				/* nobody reads the last ones any more */
-				if (t::SCORES == 1)
-					zr_barrier_sync(2, 2 * ZR_WARPGROUP);
 				store_scores(scores + part / BOX_WIDTH * KEYS * BOX_ROW,
 					     group * GROUP_ROWS, ds);
 			}
