@@ -160,7 +160,7 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 %C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
 
 EXTRA_DIST += %D%/cuda_emulated.h %D%/hopper_emulated.h %D%/hopper_kernels.cu
-if EMULATED
+if HAVE_CXX
 cuda_tests = %D%/t_cuda_attention %D%/t_cuda_attention_hopper %D%/t_cuda_attention_hopper_bwd \
 	%D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_hopper %D%/t_cuda_kernels \
 	%D%/t_cuda_narrow %D%/t_cuda_rows
