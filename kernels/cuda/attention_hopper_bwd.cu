@@ -32,6 +32,9 @@ template <int D, bool DK, bool DV> struct bwd_shape {
 		SUM_WIDTH = D > 128 ? 128 : 64,    /* columns of a warpgroup's sums of queries */
 		PARTS = D > 128 ? 4 : 1,           /* in which they are sent */
 		SUMS = 2 * GROUP_ROWS * SUM_WIDTH, /* floats, of a tile of queries */
+		/* where the second warpgroup's sums begin: other queries, or other columns */
+		SUM_ROWS_APART = D > 64 ? 0 : GROUP_ROWS,
+		SUM_COLUMNS_APART = D > 64 ? SUM_WIDTH : 0,
 		KEY_BYTES = tile_bytes<D>(KEYS),
 		QUERY_BYTES = tile_bytes<D>(QUERIES),
 		SCORE_BYTES = KEYS * QUERIES * 2,
@@ -105,6 +108,11 @@ template <int D, bool DK, bool DV> struct bwd_room {
 
 struct bwd_maps {
 	zr_tensor_map q, k, v, dout;
+};
+
+/* Sums that a thread has of a block of 8 columns: two of a row, two of the row 8 below. */
+struct alignas(16) thread_sums {
+	float x[4];
 };
 
 /* In global memory: of each head the sums of its tiles of queries, and whose turn each tile is. */
@@ -320,8 +328,12 @@ template <class T, int D, int N>
 ZR_DEVICE void multiply_scores(float (&sums)[N][4], const unsigned char *scores,
 			       const unsigned char *keys, int group)
 {
-	const int box = D > 64 ? group * (N * 8 / BOX_WIDTH) : 0, rows = D > 64 ? 0 : group;
-	const uint64_t a = zr_operand(scores + rows * KEYS * BOX_ROW, 0, EIGHT, ZR_SWIZZLE_128),
+	using t = bwd_shape<D, true, true>;
+	static_assert(N * 8 == t::SUM_WIDTH, "not the sums of a warpgroup");
+	const int box = group * (t::SUM_COLUMNS_APART / BOX_WIDTH),
+		  score_box = group * (t::SUM_ROWS_APART / BOX_WIDTH);
+	const uint64_t a = zr_operand(scores + score_box * KEYS * BOX_ROW, 0, EIGHT,
+				      ZR_SWIZZLE_128),
 		       b = zr_operand(keys + box * KEYS * BOX_ROW, KEYS * BOX_ROW, EIGHT,
 				      ZR_SWIZZLE_128);
 #pragma unroll
@@ -335,12 +347,9 @@ ZR_DEVICE void multiply_scores(float (&sums)[N][4], const unsigned char *scores,
 template <int PARTS, int N>
 ZR_DEVICE void hand_over(ring<1> &to, const float (&sums)[N][4], int group)
 {
-	struct alignas(16) four {
-		float x[4];
-	};
 	constexpr int EACH = N / PARTS;
-	four *const own =
-		(four *)(void *)to.tiles + group * EACH * ZR_WARPGROUP + threadIdx.x % ZR_WARPGROUP;
+	thread_sums *const own = (thread_sums *)(void *)to.tiles + group * EACH * ZR_WARPGROUP +
+				 threadIdx.x % ZR_WARPGROUP;
 #pragma unroll
 	for (int part = 0; part < PARTS; part++) {
 		to.wait_empty();
@@ -348,7 +357,7 @@ ZR_DEVICE void hand_over(ring<1> &to, const float (&sums)[N][4], int group)
 		for (int n = 0; n < EACH; n++) {
 			const float(&x)[4] = sums[part * EACH + n];
 			zr_store_for_async(own + n * ZR_WARPGROUP,
-					   four{ { x[0], x[1], x[2], x[3] } });
+					   thread_sums{ { x[0], x[1], x[2], x[3] } });
 		}
 		zr_fence_async();
 		__syncwarp();
@@ -528,23 +537,22 @@ static __global__ void __launch_bounds__(2 * ZR_WARPGROUP)
 {
 	using t = bwd_shape<D, true, true>;
 	constexpr int N = t::SUM_WIDTH / 8, EACH = N / t::PARTS;
-	struct alignas(16) four {
-		float x[4];
-	};
 	const struct zr_op_attention &o = op.fwd;
 	const block_head head = head_of_block(o);
 	const int group = (int)threadIdx.x / ZR_WARPGROUP, thread = (int)threadIdx.x % ZR_WARPGROUP,
 		  lane = thread % ZR_WARP;
 	const int i0 = (o.first / t::QUERIES + (int)blockIdx.x) * t::QUERIES,
-		  row = i0 + (D > 64 ? 0 : group * GROUP_ROWS) + thread / ZR_WARP * 16 + lane / 4,
-		  col = (D > 64 ? group * t::SUM_WIDTH : 0) + lane % 4 * 2;
+		  row = i0 + group * t::SUM_ROWS_APART + thread / ZR_WARP * 16 + lane / 4,
+		  col = group * t::SUM_COLUMNS_APART + lane % 4 * 2;
 	const int64_t tile = (int64_t)blockIdx.y * from.tiles + blockIdx.x;
-	const four *const sums = (const four *)(const void *)(from.x + tile * t::SUMS) + thread;
+	const thread_sums *const sums =
+		(const thread_sums *)(const void *)(from.x + tile * t::SUMS) + thread;
 	T *const to = (T *)op.dq + query_of(o, as_q(o, op.dq), head.b, row, head.h) + col;
 
 #pragma unroll
 	for (int n = 0; n < N; n++) {
-		const four x = sums[((n / EACH * 2 + group) * EACH + n % EACH) * ZR_WARPGROUP];
+		const thread_sums x =
+			sums[((n / EACH * 2 + group) * EACH + n % EACH) * ZR_WARPGROUP];
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
 			const int i = row + 8 * half;
