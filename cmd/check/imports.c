@@ -361,17 +361,30 @@ void zr_imports_watch(struct zr_check *c)
 	redirect_all(m, rest, n_rest, symbols, names);
 }
 
+/* Aligned to 64 bytes, behind where its block begins. calloc() need not touch what the kernel has
+ * just given, and most of a device's scratch is never used. */
 void *zr_imports_alloc(uint64_t bytes)
 {
-	size_t room = (size_t)(bytes + 63) / 64 * 64 + 64;
+	size_t room = (size_t)(bytes + 63) / 64 * 64 + 128;
 
 	if (refused())
 		return NULL;
 
-	void *p = aligned_alloc(64, room);
-	if (!p)
+	char *block = calloc(1, room);
+	if (!block) {
 		miss(room);
-	return p ? memset(p, 0, room) : NULL;
+		return NULL;
+	}
+
+	void **p = (void **)(((uintptr_t)block + 64 + sizeof(void *)) / 64 * 64);
+	p[-1] = block;
+	return p;
+}
+
+void zr_imports_free(void *p)
+{
+	if (p)
+		free(((void **)p)[-1]);
 }
 
 int64_t zr_imports_made(void)

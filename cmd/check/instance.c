@@ -77,7 +77,7 @@ static void host_release(const struct zr_host *h, void *p)
 	struct zr_try *t = h->impl;
 	on_main(t->c, "release");
 	t->held -= p != NULL;
-	free(p);
+	zr_imports_free(p);
 }
 
 struct items {
