@@ -17,10 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK         20e-6
-#define LOOK_CROWDED 5e-6
-#define GLANCE       32 /* looks between looks at the clock */
-#define TICK         0.2
+#define LOOK   20e-6
+#define GLANCE 32 /* looks between looks at the clock */
+#define TICK   0.2
 
 double zl_now(void)
 {
@@ -175,7 +174,8 @@ static _Atomic uint32_t *word_to_look_at(struct lane *l, enum word w, uint32_t t
 }
 
 /* A short look without sleeping. Where there are more ranks than processors, the one that is
- * awaited may need this one. */
+ * awaited may need this one: who yields it may wait until others have had their whole turns, who
+ * sleeps is woken. */
 static int look(const struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
 {
 	double end = 0;
@@ -183,11 +183,10 @@ static int look(const struct zr_inst *c, _Atomic uint32_t *word, uint32_t target
 		if (reached(word, target))
 			return 1;
 		if (c->crowded)
-			sched_yield();
-		else
-			relax();
+			return 0;
+		relax();
 		if (i % GLANCE == GLANCE - 1 && end <= 0)
-			end = zl_now() + (c->crowded ? LOOK_CROWDED : LOOK);
+			end = zl_now() + LOOK;
 		else if (i % GLANCE == GLANCE - 1 && zl_now() >= end)
 			return 0;
 	}
