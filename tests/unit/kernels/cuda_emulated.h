@@ -44,9 +44,9 @@ enum { cudaSuccess, cudaErrorInvalidValue, cudaMemcpyDefault = 4 };
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 extern "C" void __tsan_write_range(void *, unsigned long);
-extern "C" inline const char *__tsan_default_options()
+extern "C" inline __attribute__((used)) const char *__tsan_default_options()
 {
-	return "halt_on_error=1";
+	return "halt_on_error=1:atexit_sleep_ms=0";
 }
 /* whose no_sanitize leaves notes of entry and exit, and a coroutine ends without exit */
 #ifdef __clang__
