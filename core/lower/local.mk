@@ -12,6 +12,7 @@ core_libcore_la_SOURCES += \
 	%D%/lower_homes.c %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
 	%D%/order.c \
 	%D%/place.c \
+	%D%/reduce.h %D%/reduce_ways.c %D%/reduce_sums.c %D%/reduce_sends.c \
 	%D%/spans.c %D%/spans.h \
 	%D%/text.c \
 	%D%/verify.c
