@@ -211,7 +211,7 @@ cuda_kernels = \
 	%D%/cuda/narrow.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
-# For compute capability 9.0, and called by tests alone so far.
+# For compute capability 9.0 alone.
 hopper_kernels = %D%/cuda/attention_hopper.cu %D%/cuda/attention_hopper_bwd.cu
 cuda_headers = %D%/kernels_cuda.h \
 	%D%/cuda/attention.h %D%/cuda/attention_hopper.h %D%/cuda/attention_mma.h \
@@ -224,13 +224,17 @@ cuda_text_after = %D%/cuda/elementwise.cuh
 EXTRA_DIST += %D%/elementwise_args.h $(cuda_text_after)
 
 if HAVE_CUDA
-cuda_objects = $(cuda_kernels:.cu=.lo)
+hopper_objects = $(hopper_kernels:.cu=.lo)
+cuda_objects = $(cuda_kernels:.cu=.lo) $(hopper_objects)
 NVCCFLAGS = -std=c++20 -O3 -fmad=false -Wno-deprecated-gpu-targets -Xcompiler=-Wall,-Wextra
 CLEANFILES += $(cuda_objects)
+
+cuda_targets = $(NVCC_TARGETS)
+$(hopper_objects): cuda_targets = -gencode=arch=compute_90a,code=sm_90a
 
 $(cuda_objects): %.lo: %.cu $(cuda_headers) $(kernel_headers)
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=compile \
 		$(SHELL) $(top_srcdir)/%D%/cuda/nvcc.sh $(NVCC) $(NVCCFLAGS) \
-		$(NVCC_TARGETS) $(AM_CPPFLAGS) $(kernel_flags) $(CUDA_CPPFLAGS) -c -o $@ $<
+		$(cuda_targets) $(AM_CPPFLAGS) $(kernel_flags) $(CUDA_CPPFLAGS) -c -o $@ $<
 endif

@@ -25,6 +25,12 @@ check_LTLIBRARIES += %D%/forgedmpi.la
 %C%_forgedmpi_la_LIBADD = $(MPI_LIBS)
 endif
 
+# What cuda-trial loads.
+check_LTLIBRARIES += %D%/trial.la
+%C%_trial_la_SOURCES = %D%/trial.c plugins/device/cuda/trial.h
+%C%_trial_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_trial_la_LDFLAGS = -module -avoid-version -shared $(NO_UNDEFINED) -rpath /nowhere
+
 # A boot plugin for ranks that are threads.
 check_LTLIBRARIES += %D%/threads.la
 %C%_threads_la_SOURCES = %D%/threads.c

@@ -49,7 +49,7 @@ use_bundle() {
 	else
 		on_device+=(-o device.index=0)
 	fi
-	for file in device/cuda.so comm/nccl.so; do
+	for file in device/cuda.so device/cuda-trial comm/nccl.so; do
 		[ -e "$work/plugins/$file" ] || [ ! -e "$work/prebuilt/$file" ] || cp "$work/prebuilt/$file" "$work/plugins/$file"
 	done
 	"${zeroth[@]}" --version >"$work/log/start.log" 2>&1 || die "the bundle's programs do not start: $(sed 1q "$work/log/start.log"
@@ -117,7 +117,7 @@ loads() {
 }
 
 build() {
-	local nvcc target obj=$work/obj flags runtime blas nccl file began=$SECONDS
+	local nvcc target arch obj=$work/obj flags runtime blas nccl file began=$SECONDS
 	local cc=("$(command -v gcc cc clang | sed 1q)" -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -ffp-contract=off)
 	result machine pass '' '' "$(getconf GNU_LIBC_VERSION), the bundle needs $(cat "$work/needs"); $("${cc[0]}" --version | sed 1q); $(
 		python3 -c 'import torch; print("torch", torch.__version__)' 2>/dev/null || echo 'no torch')"
@@ -136,8 +136,10 @@ build() {
 	rm -rf "$obj"
 	mkdir -p "$obj/device/cuda" "$obj/comm/nccl"
 	for file in kernels/cuda/*.cu; do
+		arch=$target
+		[[ $file != *_hopper* ]] || arch=90a # other targets have none of these kernels
 		compile "$obj/device/cuda/$(basename "$file" .cu).cu.o" "$nvcc" -std=c++20 -O3 -fmad=false --threads 0 \
-			-gencode=arch=compute_"$target",code=sm_"$target" -Xcompiler=-fPIC,-Wall,-Wextra "${flags[@]}" -c "$file"
+			-gencode=arch=compute_"$arch",code=sm_"$arch" -Xcompiler=-fPIC,-Wall,-Wextra "${flags[@]}" -c "$file"
 	done
 	for file in $(sources device cuda); do
 		compile "$obj/device/cuda/$(basename "$file").o" "${cc[@]}" -D_GNU_SOURCE "${flags[@]}" -c "$file"
@@ -152,6 +154,8 @@ build() {
 	done
 	compgen -G "$obj/*/*/*.failed" >/dev/null || result compiled pass $((SECONDS - began)) s "sm_$target"
 	link device/cuda "$runtime" "$blas"
+	try 'cuda-trial is linked' 60 "${cc[@]}" -D_GNU_SOURCE "${flags[@]}" -o "$work/plugins/device/cuda-trial" \
+		plugins/device/cuda/trial_main.c -ldl
 	if [ -n "$nccl" ]; then link comm/nccl "$runtime" "$nccl"; else result comm/nccl skip '' '' 'no libnccl on this machine'; fi
 	use_bundle
 	try 'plugin list' 60 "${zeroth[@]}" plugin list

@@ -22,6 +22,7 @@ for so in plugins/*/*.so; do
 	mkdir -p "$(dirname "$to")"
 	cp -L "$so" "$to"
 done
+[ ! -e plugins/device/cuda.so ] || cp plugins/device/cuda-trial "$work/prebuilt/device/"
 mkdir -p "$work/tests/doubles/.libs"
 cp tests/doubles/.libs/cards.so "$work/tests/doubles/.libs/"
 for file in "$work"/bin/* "$work"/plugins/*/*.so; do

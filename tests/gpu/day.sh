@@ -228,19 +228,21 @@ attention_targets() {
 	esac
 }
 
-# attention_line SHAPE LENGTH: ours beside PyTorch's, of the files of both
+# attention_line SHAPE LENGTH [HOW]: ours, by other kernels than the usual, beside PyTorch's, of the files of both
 attention_line() {
-	local shape=$1 length=$2 which least value beside name=${1//\//_}_$2
+	local shape=$1 length=$2 how=$3 which least value beside name=${1//\//_}_$2 log title=
+	[ -z "$how" ] || title=" by $how"
+	log=$work/log/$phase-attention-${shape//\//_}$how.log
 	read -r -a least < <(attention_targets "$shape" "$length")
 	for which in attention attention_bwd; do
-		value=$(sed -n "s/^${which}_$name \([0-9.e+]*\) .*/\1/p" "$work/log/$phase-attention-${shape//\//_}.log")
+		value=$(sed -n "s/^${which}_$name \([0-9.e+]*\) .*/\1/p" "$log")
 		beside=$(sed -n "s/^torch_\([a-z]*\)_${which}_$name \([0-9.e+]*\) .*/\1 \2/p" "$work/log/$phase-attention-torch.log" 2>/dev/null |
 			tr '\n' ' ')
 		if [ -n "$value" ]; then
-			reaches "$which, heads $shape, T $length" "$value" TFLOP/s "${least[$([ $which = attention ] && echo 0 || echo 1)]}" \
+			reaches "$which$title, heads $shape, T $length" "$value" TFLOP/s "${least[$([ $which = attention ] && echo 0 || echo 1)]}" \
 				"PyTorch: ${beside:-none}"
 		else
-			without "$which, heads $shape, T $length" "$work/log/$phase-attention-${shape//\//_}.log" "PyTorch: ${beside:-none}"
+			without "$which$title, heads $shape, T $length" "$log" "PyTorch: ${beside:-none}"
 		fi
 	done
 }
@@ -261,6 +263,29 @@ day_attention() {
 	done
 }
 
+# Kernels for compute capability 9.0: whether they are right, how fast they are, and a training with them.
+day_hopper() {
+	local shape length words log=$work/log/$phase-hopper.log name='attention = hopper: kernels agree'
+	[ "$(capability)" = 90 ] || return
+	enough "$name" 15 || return
+	if guard 60 "${ours[@]}" "$work/plugins/device/cuda-trial" "$work/plugins/device/cuda.so" 0 60 >"$log" 2>&1; then
+		result "$name" pass '' '' "$(tail -n 1 "$log")"
+	else
+		without "$name" "$log"
+		return
+	fi
+	for shape in $shapes; do
+		words=()
+		for length in $lengths; do words+=("attention=$shape/$length"); done
+		ZR_TEST_OPTION=attention=hopper guard 30 "${ours[@]}" "$work/bin/device" "${words[@]}" \
+			>"$work/log/$phase-attention-${shape//\//_}hopper.log" 2>&1
+		for length in $lengths; do attention_line "$shape" "$length" hopper; done
+	done
+	trains 'GPT-2 124M bf16, 64 x 1024, attention = hopper' 12 518000 65536 "$(per_token gpt2 12 768 50257 1024)" 20 \
+		conf/gpt2-124m.ini -o data.path="$(tokens 50257)" -o data.format=uint16 -o train.micro_batch_size=64 \
+		-o train.train_batch_size=64 -o device.attention=hopper
+}
+
 # ---- the first half ----
 
 twins() {
@@ -277,6 +302,7 @@ day1() {
 	line 75 day_7b 'Llama 7B, 8 x 4 x 2048, some layers computed again' 14000 -o train.micro_batch_size=4 -o activation.plugin=recompute \
 		-o activation.max_bytes="$([ -n "$small" ] && echo 1G || echo 18G)"
 	line 65 day_attention
+	line 45 day_hopper
 	line 70 day_8b
 	line 40 day_7b 'Llama 7B, 16 x 2 x 2048, products in 8 bits' 17000 -o train.micro_batch_size=2 -o precision.products=fp8
 }

@@ -38,6 +38,24 @@ static inline int dev_is_cpu(void)
 	return !strcmp(dev_id(), "cpu");
 }
 
+/* ZR_TEST_OPTION is one more option of the device, as attention=hopper. */
+static inline void dev_set_option(struct dev *d)
+{
+	static char option[64];
+	const char *given = getenv("ZR_TEST_OPTION");
+	char *value;
+	if (!given || !*given)
+		return;
+
+	snprintf(option, sizeof option, "%s", given);
+	value = strchr(option, '=');
+	if (!value)
+		abort();
+	*value++ = 0;
+	if (test_set(d->desc, d->opts, option, value))
+		abort();
+}
+
 /* Options of device/cpu; of another its memory, and no variant but the first. */
 static inline int dev_set(struct dev *d, const char *isa, const char *memory)
 {
@@ -47,6 +65,7 @@ static inline int dev_set(struct dev *d, const char *isa, const char *memory)
 		abort();
 	if (test_set(d->desc, d->opts, "memory", memory))
 		abort();
+	dev_set_option(d);
 	return 0;
 }
 

@@ -4,11 +4,15 @@
  */
 #include "cuda.h"
 
+#include "trial.h"
+
 #include "cuda_missing.h"
 #include "plugins/descriptor.h"
 #include "near.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <string.h>
 
 #define MEMORY_MOST 0x1p44 /* of the option */
@@ -17,7 +21,11 @@ struct opts {
 	int64_t index;
 	uint64_t memory; /* 0: all that is free */
 	uint8_t tf32, numa, graphs;
+	int32_t attention;
 };
+
+enum { GENERIC, HOPPER };
+static const char *const attentions[] = { "generic", "hopper", NULL };
 
 static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, index, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1023, "",
@@ -44,6 +52,16 @@ static const struct zr_opt cuda_opts[] = {
 	       "another rank is waited for; and with [run] wall_clock_breakdown, or in steps that "
 	       "are traced, behind each layer. The end of a run says what was in graphs. Plugins "
 	       "get no stream for kernels of their own then. Not tried on a GPU yet."),
+	ZR_OPT_ENUM(
+		struct opts, attention, ZR_O_NUMERIC, "generic", attentions,
+		"Which kernels compute attention. hopper: on compute capability 9.0 (H100, H200) "
+		"those for its products of warpgroups, for bf16 and fp16, heads of width 64, 80, "
+		"96, 128 and 256, without dropout and without the scores that [train] qk_clip "
+		"asks for; generic ones compute the rest. Other bits, and scratch memory in the "
+		"backward of 4 bytes for each element of the queries, which `zeroth plan --card` "
+		"leaves out. Before a run each rank compares them with kernels of fp32 "
+		"arithmetic on its GPU, in a process of its own that has 2 minutes, and is "
+		"refused where they differ, crash or hang. Not tried on a GPU yet."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -105,9 +123,40 @@ static int find_node(struct zr_inst *d)
 	return ZR_OK;
 }
 
-static int choose_gpu(struct zr_inst *d, int64_t index)
+/* Beside this plugin lies the program that tries kernels. It ends before this process has a
+ * context: a GPU in exclusive mode takes one process at a time. */
+static int try_hopper(struct zr_inst *d)
+{
+	char program[PATH_MAX], text[CUDA_TRIAL_TEXT];
+	Dl_info here;
+	if (!dladdr(attentions, &here) || !here.dli_fname)
+		return zr_fail(d->h, ZR_EIO,
+			       "attention = hopper: where this plugin is, is not known");
+
+	const char *slash = strrchr(here.dli_fname, '/');
+	const int length = slash ? (int)(slash - here.dli_fname) : 1;
+	snprintf(program, sizeof program, "%.*s/cuda-trial", length, slash ? here.dli_fname : ".");
+
+	const struct cuda_trial t = { .program = program,
+				      .plugin = here.dli_fname,
+				      .name = d->name,
+				      .gpu = d->device,
+				      .capability = d->capability,
+				      .seconds = CUDA_TRIAL_SECONDS };
+	int rc = cuda_trial(d->h, &t, text);
+	if (rc)
+		return rc;
+
+	zr_log(d->h, ZR_LOG_INFO, "rank %d, GPU %d, attention = hopper: %s", d->h->rank, d->device,
+	       text);
+	d->hopper = 1;
+	return ZR_OK;
+}
+
+static int choose_gpu(struct zr_inst *d, const struct opts *o)
 {
 	const struct zr_host *h = d->h;
+	const int64_t index = o->index;
 	struct cudaDeviceProp p;
 	char text[512];
 	int count, rc;
@@ -132,6 +181,11 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 			       "GPU %d, %s, has compute capability %d.%d; needed is %d.%d",
 			       d->device, d->name, p.major, p.minor, CUDA_LEAST / 10,
 			       CUDA_LEAST % 10);
+	if (o->attention == HOPPER) {
+		rc = try_hopper(d);
+		if (rc)
+			return rc;
+	}
 	return cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 }
 
@@ -216,7 +270,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->copy_begins = d->copy_ends = ZR_TIME_NONE;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
 	if (d->choice)
-		rc = choose_gpu(d, o->index);
+		rc = choose_gpu(d, o);
 	else
 		rc = zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
 	d->node = -1;
@@ -228,8 +282,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		destroy(d);
 		return rc;
 	}
-	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability,
-		 cublasLtGetVersion(), d->tf32 ? "+tf32" : "");
+	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s%s", d->capability,
+		 cublasLtGetVersion(), d->tf32 ? "+tf32" : "", d->hopper ? "+hopper" : "");
 	d->native = (struct zr_native){ .size = sizeof d->native,
 					.api = ZR_NATIVE_CUDA,
 					.device = d->device,

@@ -50,6 +50,7 @@ struct zr_inst {
 	int node;       /* that the GPU is plugged into; -1: it does not matter */
 	char sysfs[64]; /* its directory there, if node is known */
 	int tf32, graphs;
+	int hopper; /* attention's kernels of compute capability 9.0 were tried and are used */
 	cudaStream_t stream; /* of operations */
 	/* of copies to the device and from it: of those that wait for operations, and the others */
 	struct {

@@ -23,12 +23,21 @@ $(plugins_device_cuda_libsource_la_OBJECTS): $(cuda_texts)
 
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += plugins/device/cuda.la
-plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/fp8.c %D%/graphs.c %D%/head.c \
-	%D%/matmul.c %D%/matmul.h %D%/memory.c %D%/nvrtc.c %D%/nvrtc.h %D%/ops.c %D%/ranges.c %D%/time.c plugins/cuda_missing.h plugins/near.h
+plugins_device_cuda_la_SOURCES = %D%/attention.c %D%/attention.h kernels/cuda/attention_compare.c kernels/attention_compare.h \
+	%D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/fp8.c %D%/graphs.c %D%/head.c \
+	%D%/matmul.c %D%/matmul.h %D%/memory.c %D%/nvrtc.c %D%/nvrtc.h %D%/ops.c %D%/ranges.c %D%/time.c %D%/trial.c %D%/trial.h %D%/trial_gpu.c plugins/cuda_missing.h plugins/near.h
 plugins_device_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
 	$(CUDA_CPPFLAGS)
 plugins_device_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)
-plugins_device_cuda_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_device_cuda_la_LDFLAGS = -module -avoid-version -shared $(NO_UNDEFINED) \
+	-export-symbols-regex '^(zr_plugin_entry_v1|zr_cuda_trial)$$'
 plugins_device_cuda_la_LIBADD = plugins/device/cuda/libsource.la $(cuda_objects) $(CUDA_LIBS) $(SYS_LIBS) -lstdc++
 EXTRA_plugins_device_cuda_la_DEPENDENCIES = $(cuda_objects)
+deviceplugin_PROGRAMS = plugins/device/cuda-trial
+else
+check_PROGRAMS += plugins/device/cuda-trial
 endif
+
+# What device/cuda starts to try kernels; it lies beside the plugin.
+plugins_device_cuda_trial_SOURCES = %D%/trial_main.c %D%/trial.h
+plugins_device_cuda_trial_LDADD = -ldl

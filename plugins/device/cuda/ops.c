@@ -2,6 +2,7 @@
  *
  * ops.c - the table of operations: each checks what device/cpu checks and launches its kernels.
  */
+#include "attention.h"
 #include "cuda.h"
 
 static int launched(struct zr_inst *d, cudaError_t e, const char *op)
@@ -137,39 +138,26 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 
 int cuda_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
 {
-	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, o);
-	cudaError_t e;
+	struct zr_inst *d = ops->dev;
+	int rc = check_attention(d, o);
 	if (rc)
 		return rc;
 
-	if (zr_cuda_attention_mma_takes(o))
-		e = zr_cuda_attention_mma(o, stream);
-	else
-		e = zr_cuda_attention(o, stream);
-	return launched(ops->dev, e, "attention");
+	return launched(d, cuda_attention_by(d->hopper, o, cuda_stream(d, s)), "attention");
 }
 
 uint64_t cuda_attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
 {
-	(void)ops;
-	int64_t queries = o->fwd.length - o->fwd.first;
-	return (uint64_t)(o->fwd.batch * o->fwd.heads * queries) * sizeof(float);
+	return cuda_attention_bwd_room(ops->dev->hopper, o);
 }
 
 int cuda_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 		       const struct zr_op_attention_bwd *o)
 {
-	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, &o->fwd);
-	cudaError_t e;
+	struct zr_inst *d = ops->dev;
+	int rc = check_attention(d, &o->fwd);
 	if (rc)
 		return rc;
 
-	e = zr_cuda_attention_delta(o, stream);
-	if (e == cudaSuccess && zr_cuda_attention_mma_takes_bwd(o))
-		e = zr_cuda_attention_mma_bwd(o, stream);
-	else if (e == cudaSuccess)
-		e = zr_cuda_attention_bwd(o, stream);
-	return launched(ops->dev, e, "attention_bwd");
+	return launched(d, cuda_attention_bwd_by(d->hopper, o, cuda_stream(d, s)), "attention_bwd");
 }

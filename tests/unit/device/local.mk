@@ -2,7 +2,7 @@
 #
 # plugins/device.
 device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_elementwise %D%/t_experts %D%/t_fp8 %D%/t_head %D%/t_low_rank \
-	%D%/t_matmul %D%/t_matrices %D%/t_near %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
+	%D%/t_matmul %D%/t_matrices %D%/t_near %D%/t_refused %D%/t_right %D%/t_separate %D%/t_trial %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -79,3 +79,8 @@ TESTS += %D%/t_cuda_error
 %C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cuda_error_LDADD = tests/lib/libtesthost.la $(CUDA_LIBS) $(CMOCKA_LIBS)
 endif
+
+%C%_t_trial_SOURCES = %D%/t_trial.c plugins/device/cuda/trial.c plugins/device/cuda/trial.h
+%C%_t_trial_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_trial_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+EXTRA_%C%_t_trial_DEPENDENCIES = plugins/device/cuda-trial$(EXEEXT) tests/doubles/trial.la

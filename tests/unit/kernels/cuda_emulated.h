@@ -20,10 +20,40 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct emulated_stream *cudaStream_t;
 typedef int cudaError_t;
-enum { cudaSuccess, cudaErrorInvalidValue, cudaMemcpyDefault = 4 };
+enum { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaMemcpyDefault = 4 };
+
+static inline cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+	return posix_memalign(p, 256, bytes) ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+static inline cudaError_t cudaFree(void *p)
+{
+	free(p);
+	return cudaSuccess;
+}
+
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
+{
+	(void)kind;
+	memcpy(to, from, bytes);
+	return cudaSuccess;
+}
+
+static inline cudaError_t cudaDeviceSynchronize(void)
+{
+	return cudaSuccess;
+}
+
+static inline const char *cudaGetErrorString(cudaError_t e)
+{
+	return e == cudaErrorInvalidValue ? "invalid argument" : "out of memory";
+}
 
 #ifdef __cplusplus
 #include <math.h>

@@ -162,7 +162,7 @@ EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 EXTRA_DIST += %D%/cuda_emulated.h %D%/hopper_emulated.h %D%/hopper_kernels.cu
 if HAVE_CXX
 cuda_tests = %D%/t_cuda_attention %D%/t_cuda_attention_hopper %D%/t_cuda_attention_hopper_bwd \
-	%D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_hopper %D%/t_cuda_kernels \
+	%D%/t_cuda_compare %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_hopper %D%/t_cuda_kernels \
 	%D%/t_cuda_narrow %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
@@ -204,6 +204,15 @@ EXTRA_%C%_t_cuda_attention_hopper_DEPENDENCIES = $(emulated_objects) %D%/hopper_
 %C%_t_cuda_attention_hopper_bwd_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_attention_hopper_bwd_LDADD = %D%/hopper_kernels.o kernels/libkernels_f64.la $(cuda_test_libs)
 EXTRA_%C%_t_cuda_attention_hopper_bwd_DEPENDENCIES = $(emulated_objects) %D%/hopper_kernels.o
+
+%C%_t_cuda_compare_SOURCES = %D%/t_cuda_compare.c %D%/attention_case.c %D%/attention_case.h \
+	plugins/device/cuda/attention.c plugins/device/cuda/attention.h \
+	kernels/cuda/attention_compare.c kernels/attention_compare.h
+%C%_t_cuda_compare_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_compare_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_compare_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_compare_LDADD = %D%/hopper_kernels.o kernels/libkernels_f64.la $(cuda_test_libs)
+EXTRA_%C%_t_cuda_compare_DEPENDENCIES = $(emulated_objects) %D%/hopper_kernels.o
 
 # Run, it prints the sources, which the C++ compiler then compiles.
 check_PROGRAMS += %D%/elementwise_emulated
