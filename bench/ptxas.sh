@@ -51,7 +51,15 @@ dq_kernel<f16,64,true> 8 the same
 dq_kernel<bf16,64,true> 8 the same
 rmsnorm_kernel<bf16,32> 32 the longest rows that registers keep, on sm_120
 hopper_bwd_kernel<f16,128, 16 four registers of sums and scores
-hopper_bwd_kernel<bf16,128, 16 the same'
+hopper_bwd_kernel<bf16,128, 16 the same
+hopper_bwd_kernel<f16,128,2, 72 dropout: the generator beside sums, before the products of a tile
+hopper_bwd_kernel<bf16,128,2, 72 the same
+hopper_kernel<f16,96,2, 24 dropout: the generator beside results, while products of a tile run
+hopper_kernel<bf16,96,2, 24 the same
+hopper_kernel<f16,128,2, 24 the same
+hopper_kernel<bf16,128,2, 24 the same
+hopper_kernel<f16,256,2, 64 the same
+hopper_kernel<bf16,256,2, 64 the same'
 awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
 	$5 + 0 > 0 {
 		ok = 0

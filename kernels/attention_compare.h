@@ -26,7 +26,8 @@ struct attention_problem {
 	int64_t window, first; /* as in struct zr_op_attention */
 	int documents;         /* whether sequences hold several */
 	int key_sums;          /* whether the gradients of keys and values go there */
-	float softcap;
+	int scores;            /* whether the largest ones are wanted */
+	float softcap, dropout;
 	float sharp; /* scores are so many times as large as usual; 0: once */
 };
 

@@ -156,11 +156,11 @@ int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *);
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *, cudaStream_t);
 cudaError_t zr_cuda_attention_mma_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
 
-/* attention_hopper.cu: of those, what has neither dropout nor largest scores, by products of
- * warpgroups; on compute capability 9.0 alone */
+/* attention_hopper.cu: the same by products of warpgroups, on compute capability 9.0 alone, but not
+ * dropout beside a soft cap */
 int zr_cuda_attention_hopper_takes(const struct zr_op_attention *);
 cudaError_t zr_cuda_attention_hopper(const struct zr_op_attention *, cudaStream_t);
-/* attention_hopper_bwd.cu: likewise, without dropout. work: so many bytes, aligned to 128, which
+/* attention_hopper_bwd.cu: likewise. work: so many bytes, aligned to 128, which
  * begin with what zr_cuda_attention_delta stores there */
 int zr_cuda_attention_hopper_takes_bwd(const struct zr_op_attention_bwd *);
 uint64_t zr_cuda_attention_hopper_bwd_work(const struct zr_op_attention_bwd *);

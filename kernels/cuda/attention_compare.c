@@ -35,15 +35,25 @@ static const struct attention_problem problems[] = {
 	  .documents = 1,
 	  .softcap = 2 },
 	{ .batch = 2, .length = 700, .heads = 4, .kv_heads = 2, .first = 333, .key_sums = 1 },
+	{ .batch = 2, .length = 300, .heads = 4, .kv_heads = 2, .dropout = 0.2F, .scores = 1 },
+	{ .batch = 1,
+	  .length = 700,
+	  .heads = 2,
+	  .kv_heads = 1,
+	  .first = 333,
+	  .window = 400,
+	  .dropout = 0.5F },
+	{ .batch = 1, .length = 300, .heads = 4, .kv_heads = 1, .softcap = 2, .scores = 1 },
 };
 static const int64_t widths[] = { 64, 80, 96, 128, 256 };
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-enum { Q, K, V, DOUT, STARTS, INPUTS, OUT = INPUTS, LSE, DQ, DK, DV, SUMS, WORK, TENSORS };
+enum { Q, K, V, DOUT, STARTS, INPUTS, OUT = INPUTS, LSE, DQ, DK, DV, SUMS, SCORES, WORK, TENSORS };
 
 static const char *const names[TENSORS] = {
-	"q", "k", "v", "dout", "starts", "out", "lse", "dq", "dk", "dv", "key_sums", "work",
+	"q",  "k",  "v",  "dout",     "starts",     "out",  "lse",
+	"dq", "dk", "dv", "key_sums", "max_scores", "work",
 };
 
 /* Rows of `width` elements, `stride` apart, `at` bytes from the first tensor. */
@@ -93,6 +103,7 @@ static void place_all(struct job *j, int32_t dtype, int64_t width, uint64_t work
 	place(j, DK, dtype, p->key_sums ? 0 : keys, p->kv_heads * width, PAD);
 	place(j, DV, dtype, p->key_sums ? 0 : keys, p->kv_heads * width, PAD);
 	place(j, SUMS, ZR_F32, p->key_sums ? keys : 0, 2 * p->kv_heads * width, 0);
+	place(j, SCORES, ZR_F32, p->scores ? 1 : 0, p->heads, 0);
 	place(j, WORK, ZR_F32, (int64_t)(work + 3) / 4, 1, 0);
 }
 
@@ -120,6 +131,8 @@ static void describe(struct job *j, int32_t dtype, int64_t width)
 		.first = (int32_t)p->first,
 		.window = p->window,
 		.softcap = p->softcap,
+		.dropout = p->dropout,
+		.rng = { 0x123456789abcdefu, 77, 5, 9 },
 		.scale = sharp / sqrtf((float)width),
 		.q_stride = p->heads * width + PAD,
 		.k_stride = p->kv_heads * width + PAD,
@@ -138,6 +151,7 @@ static void point(struct job *j)
 	o->out = on_card(j, OUT);
 	o->lse = on_card(j, LSE);
 	o->key_sums = on_card(j, SUMS);
+	o->max_scores = on_card(j, SCORES);
 	if (j->problem->documents)
 		o->starts = on_card(j, STARTS);
 	j->op.dout = on_card(j, DOUT);
@@ -188,6 +202,7 @@ static void fill(const struct job *j)
 	uint64_t state = 1;
 
 	memset(j->host, UNTOUCHED, j->bytes);
+	memset(j->host + j->tensor[SCORES].at, 0, tensor_bytes(&j->tensor[SCORES]));
 	for (int which = Q; which <= DOUT; which++)
 		draw(j, which, &state);
 	begin_documents(j);
@@ -211,6 +226,9 @@ static int wrong(struct job *j, const char *what)
 	if (p->softcap > 0)
 		n += snprintf(options + n, sizeof options - (size_t)n, ", soft cap %g",
 			      (double)p->softcap);
+	if (p->dropout > 0)
+		n += snprintf(options + n, sizeof options - (size_t)n, ", dropout %g",
+			      (double)p->dropout);
 	if (p->first)
 		snprintf(options + n, sizeof options - (size_t)n, ", queries from %lld on",
 			 (long long)p->first);

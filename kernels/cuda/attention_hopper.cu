@@ -131,18 +131,51 @@ ZR_DEVICE walk walk_of(const struct zr_op_attention &o, const block_head &at, in
 	return walk{ at.b, at.h, first, seen.any / KEYS, last / KEYS, seen.all };
 }
 
-/* Scores of tile n become probabilities. */
-template <bool CAPPED, int N>
+/* Probabilities that dropout keeps grow, and others become 0; sums of rows have all of them. Those
+ * of this lane begin at query `row` and `key`. */
+template <int N>
+ZR_DEVICE void drop(const struct zr_op_attention &o, const walk &w, int row, int key,
+		    float (&s)[1][N][4])
+{
+	const float m = keep_scale(o);
+#pragma unroll
+	for (int from = 0; from < N; from += 8) {
+		const uint32_t bits = kept<8>(o, element(o, w.b, w.h, row, key + from * 8),
+					      (uint64_t)zr_drop_rows(&o), 1);
+#pragma unroll
+		for (int n = 0; n < 8; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++) {
+				float &p = s[0][from + n][e];
+				p = bits >> (4 * n + e) & 1 ? p * m : 0;
+			}
+	}
+}
+
+/* Scores of tile n become probabilities. LARGEST: the largest scores are wanted. */
+template <int KIND, bool LARGEST, int N>
 ZR_DEVICE bool soften_tile(const struct zr_op_attention &o, const walk &w, int n, row_sums &x,
-			   float (&s)[1][N][4], float scale, float (&shrink)[2])
+			   float (&s)[1][N][4], float scale, float (&shrink)[2], float &largest)
 {
 	const int lane = (int)threadIdx.x % ZR_WARP, warp = (int)threadIdx.x / ZR_WARP % 4;
-	const int key = n * N * 8, row = w.first + warp * 16 + lane / 4;
-	if constexpr (CAPPED)
+	const int first = n * N * 8, key = first + lane % 4 * 2,
+		  row = w.first + warp * 16 + lane / 4;
+	const bool masked = first + N * 8 > w.first + 1 || first < w.all;
+	if constexpr (KIND != CAPPED || LARGEST)
+		if (masked)
+			mask_keys(o, w.b, row, key, s);
+	if constexpr (LARGEST)
+		largest = larger_of(largest, s);
+	if constexpr (KIND == CAPPED) {
 		soft_cap(o, s);
-	if (key + N * 8 > w.first + 1 || key < w.all)
-		mask_keys(o, w.b, row, key + lane % 4 * 2, s);
-	return soften(x, s, scale, shrink);
+		if (masked)
+			mask_keys(o, w.b, row, key, s);
+	}
+
+	const bool raised = soften(x, s, scale, shrink);
+	if constexpr (KIND == DROPS)
+		drop(o, w, row, key, s);
+	return raised;
 }
 
 template <class T, int D>
@@ -177,13 +210,13 @@ ZR_DEVICE void pass_over(ring<STAGES> &keys, ring<STAGES> &values, int tiles)
 }
 
 /* Walks tiles w.from to w.to, one at least. */
-template <class T, int D, bool CAPPED>
+template <class T, int D, int KIND, bool LARGEST>
 ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<D> &at, int row)
 {
 	constexpr int N = tiling<D>::KEYS / 8, TILE = tiling<D>::TILE_BYTES;
 	const float scale = score_unit(o);
 	row_sums x = { { -INFINITY, -INFINITY }, { 0, 0 } };
-	float acc[D / 8][4], s[1][N][4], shrink[2];
+	float acc[D / 8][4], s[1][N][4], shrink[2], largest = 0;
 	uint32_t p[N / 2][4];
 
 	zr_mbarrier_wait(&at.bars->queries, 0);
@@ -194,7 +227,7 @@ ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<
 	zr_products_wait<0>();
 	zr_pin(s[0]);
 	at.keys.release();
-	soften_tile<CAPPED>(o, w, w.from, x, s, scale, shrink);
+	soften_tile<KIND, LARGEST>(o, w, w.from, x, s, scale, shrink, largest);
 	round_pairs<T>(p, s[0]);
 
 	for (int n = w.from + 1; n <= w.to; n++) {
@@ -214,7 +247,8 @@ ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<
 		zr_products_wait<1>();
 		zr_pin(s[0]);
 		at.keys.release();
-		const bool raised = soften_tile<CAPPED>(o, w, n, x, s, scale, shrink);
+		const bool raised =
+			soften_tile<KIND, LARGEST>(o, w, n, x, s, scale, shrink, largest);
 
 		zr_products_wait<0>();
 		zr_pin(acc);
@@ -234,9 +268,11 @@ ZR_DEVICE void walk_keys(const struct zr_op_attention &o, const walk &w, places<
 	zr_pin(acc);
 	at.values.release();
 	store_results<T, D>(o, w, x, acc);
+	if constexpr (LARGEST)
+		raise_largest(o, w.h, largest * o.scale);
 }
 
-template <class T, int D, bool CAPPED>
+template <class T, int D, int KIND, bool LARGEST>
 static __global__ void __launch_bounds__(BLOCK, 1)
 	hopper_kernel(const __grid_constant__ struct zr_op_attention o,
 		      const __grid_constant__ struct maps maps)
@@ -272,15 +308,15 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 		zr_more_registers<240>();
 		pass_over(at.keys, at.values, (w.from < to + 1 ? w.from : to + 1) - from);
 		if (w.from <= w.to)
-			walk_keys<T, D, CAPPED>(o, w, at, row);
+			walk_keys<T, D, KIND, LARGEST>(o, w, at, row);
 	}
 #endif
 }
 
 /* ---- launches -------------------------------------------------------------------- */
 
-template <class T, int D>
-static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
+template <class T, int D, int KIND, bool LARGEST>
+static cudaError_t launch(const struct zr_op_attention *o, cudaStream_t s)
 {
 	constexpr int KEYS = tiling<D>::KEYS;
 	struct maps maps;
@@ -296,15 +332,30 @@ static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 	if (e != cudaSuccess)
 		return e;
 
-	return zr_launch_hopper(o->softcap > 0 ? hopper_kernel<T, D, true> :
-						 hopper_kernel<T, D, false>,
+	return zr_launch_hopper(hopper_kernel<T, D, KIND, LARGEST>,
 				attention_grid(o, o->heads, o->first, QUERIES), dim3(BLOCK),
 				tiling<D>::ALL_BYTES + sizeof(mbarriers), s, *o, maps);
 }
 
+template <class T, int D, int KIND>
+static cudaError_t launch_kind(const struct zr_op_attention *o, cudaStream_t s)
+{
+	return o->max_scores ? launch<T, D, KIND, true>(o, s) : launch<T, D, KIND, false>(o, s);
+}
+
+template <class T, int D>
+static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
+{
+	if (o->softcap > 0)
+		return launch_kind<T, D, CAPPED>(o, s);
+	if (o->dropout > 0)
+		return launch_kind<T, D, DROPS>(o, s);
+	return launch_kind<T, D, PLAIN>(o, s);
+}
+
 int zr_cuda_attention_hopper_takes(const struct zr_op_attention *o)
 {
-	return zr_cuda_attention_mma_takes(o) && o->dropout <= 0 && !o->max_scores;
+	return zr_cuda_attention_mma_takes(o) && hopper_takes_options(o);
 }
 
 cudaError_t zr_cuda_attention_hopper(const struct zr_op_attention *o, cudaStream_t s)

@@ -17,6 +17,15 @@
 #define BOX_ROW    (BOX_WIDTH * 2)
 #define EIGHT      (8 * BOX_ROW)
 
+/* What a kernel does to scores. Each is one of its own, for registers are short: no kernel both
+ * caps scores and drops probabilities. */
+enum attention_kind { PLAIN, CAPPED, DROPS };
+
+static inline int hopper_takes_options(const struct zr_op_attention *o)
+{
+	return o->dropout <= 0 || o->softcap <= 0;
+}
+
 /* Boxes side by side that hold heads of width D; the last one is filled up with zeros. */
 template <int D> ZR_INLINE constexpr int boxes()
 {

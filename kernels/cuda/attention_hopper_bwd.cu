@@ -251,29 +251,45 @@ ZR_DEVICE void mask_queries(const bwd_left<QUERIES> &x, int key, int i0, int par
 	});
 }
 
+/* Of dropout: what kept probabilities are multiplied by, and which of a lane's numbers are kept, as
+ * kept() says it. */
+struct dropping {
+	float m;
+	uint32_t bits;
+	ZR_MEMBER float keep(int n, int e) const
+	{
+		return bits >> (4 * n + e) & 1 ? m : 0;
+	}
+};
+
 /* Scores become probabilities, which are rounded to p; what s holds then is what turns dP - delta
  * into dS. */
-template <class T, bool CAPPED, int QUERIES, int N>
+template <class T, int KIND, int QUERIES, int N>
 ZR_DEVICE void soften_queries(const bwd_left<QUERIES> &x, int part, float (&s)[1][N][4],
-			      uint32_t (&p)[N / 2][4], float scale)
+			      uint32_t (&p)[N / 2][4], float scale, const dropping &d)
 {
 	const float *const lse = x.lse + part + threadIdx.x % 4 * 2;
 #pragma unroll
 	for (int k = 0; k < N / 2; k++)
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			const int n = 2 * k + i / 2;
-			float *const pair = &s[0][n][i % 2 * 2];
+			const int n = 2 * k + i / 2, e0 = i % 2 * 2;
+			float *const pair = &s[0][n][e0];
 			float slope[2];
 #pragma unroll
 			for (int e = 0; e < 2; e++) {
 				/* rounding must not let P grow beyond 1 */
 				const float up = fmaf(pair[e], scale, -lse[n * 8 + e]);
-				slope[e] = CAPPED ? fmaxf(fmaf(-pair[e], pair[e], 1), 0) : 1;
+				slope[e] = KIND == CAPPED ? fmaxf(fmaf(-pair[e], pair[e], 1), 0) :
+							    1;
 				pair[e] = zr_exp2(zr_smaller(up, 0));
 			}
-			p[k][i] = zr_pair(pair[0], pair[1], T());
-			if constexpr (CAPPED) {
+			if constexpr (KIND == DROPS)
+				p[k][i] = zr_pair(pair[0] * d.keep(n, e0),
+						  pair[1] * d.keep(n, e0 + 1), T());
+			else
+				p[k][i] = zr_pair(pair[0], pair[1], T());
+			if constexpr (KIND == CAPPED) {
 				pair[0] *= slope[0];
 				pair[1] *= slope[1];
 			}
@@ -281,29 +297,32 @@ ZR_DEVICE void soften_queries(const bwd_left<QUERIES> &x, int part, float (&s)[1
 }
 
 /* The same, with soft cap and masks. */
-template <class T, bool CAPPED, int QUERIES, int N>
+template <class T, int KIND, int QUERIES, int N>
 ZR_DEVICE void soften_tile(const struct zr_op_attention &o, const bwd_left<QUERIES> &x, int key,
-			   int i0, int part, float (&s)[1][N][4], uint32_t (&p)[N / 2][4])
+			   int i0, int part, float (&s)[1][N][4], uint32_t (&p)[N / 2][4],
+			   const dropping &d)
 {
 	const int i = i0 + part, end = i + N * 8 < (int)o.length ? i + N * 8 : (int)o.length;
-	if constexpr (CAPPED)
+	if constexpr (KIND == CAPPED)
 		soft_cap(o, s);
 	if (i < key + GROUP_ROWS - 1 || x.first[end - 1 - i0] > key)
 		mask_queries(x, key, i0, part, s);
-	soften_queries<T, CAPPED>(x, part, s, p, score_unit(o));
+	soften_queries<T, KIND>(x, part, s, p, score_unit(o), d);
 }
 
 /* dP becomes dS. */
-template <int QUERIES, int N>
+template <int KIND, int QUERIES, int N>
 ZR_DEVICE void grad_queries(const bwd_left<QUERIES> &x, int part, const float (&s)[1][N][4],
-			    float (&dp)[N][4])
+			    float (&dp)[N][4], const dropping &d)
 {
 	const float *const delta = x.delta + part + threadIdx.x % 4 * 2;
 #pragma unroll
 	for (int n = 0; n < N; n++)
 #pragma unroll
-		for (int e = 0; e < 4; e++)
-			dp[n][e] = s[0][n][e] * (dp[n][e] - delta[n * 8 + e % 2]);
+		for (int e = 0; e < 4; e++) {
+			const float y = KIND == DROPS ? d.keep(n, e) * dp[n][e] : dp[n][e];
+			dp[n][e] = s[0][n][e] * (y - delta[n * 8 + e % 2]);
+		}
 }
 
 /* To shared memory, a box of 64 queries with a row for each key; `row` is the warpgroup's first
@@ -369,7 +388,7 @@ ZR_DEVICE void hand_over(ring<1> &to, const float (&sums)[N][4], int group)
 
 /* The gradients of 64 keys. Queries come in tiles, of which scores and their gradients are computed
  * 64 at a time. */
-template <class T, int D, bool CAPPED, bool DK, bool DV>
+template <class T, int D, int KIND, bool DK, bool DV>
 ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &at, int group)
 {
 	using t = bwd_shape<D, DK, DV>;
@@ -391,7 +410,7 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 	if constexpr (DK)
 		zr_mbarrier_wait(&at.x->values, 0);
 #pragma unroll 1
-	for (int heads = w.end_h - w.first_h; heads > 0; heads--)
+	for (int h = w.first_h; h < w.end_h; h++)
 #pragma unroll 1
 		for (int i0 = w.from; i0 < w.end; i0 += t::QUERIES, n++) {
 			at.queries.move(n);
@@ -403,12 +422,21 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 #pragma unroll 1
 			for (int part = 0; part < t::QUERIES; part += GROUP_ROWS) {
 				float s[1][N][4], dp[N][4];
+				dropping drop = { 1, 0 };
 				const unsigned char *const q = at.queries.tiles +
 							       at.queries.stage * t::QUERY_BYTES +
 							       part * BOX_ROW;
 				const unsigned char *const dout = at.dout.tiles +
 								  at.dout.stage * t::QUERY_BYTES +
 								  part * BOX_ROW;
+				/* before the products, which take the registers that this takes */
+				if constexpr (KIND == DROPS) {
+					const int i = i0 + part + lane % 4 * 2,
+						  j = key + warp * 16 + lane / 4;
+					drop.m = keep_scale(o);
+					drop.bits = kept<N>(o, element(o, w.b, h, i, j), 1,
+							    (uint64_t)zr_drop_rows(&o));
+				}
 				zr_pin(s[0]);
 				zr_products_fence();
 				multiply_rows<T, D, KEYS, t::QUERIES>(s[0], keys, q);
@@ -422,7 +450,7 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 
 				zr_products_wait<DK ? 1 : 0>();
 				zr_pin(s[0]);
-				soften_tile<T, CAPPED>(o, left, key, i0, part, s, p);
+				soften_tile<T, KIND>(o, left, key, i0, part, s, p, drop);
 				if constexpr (DV) {
 					zr_pin(p);
 					zr_pin(dv);
@@ -434,7 +462,7 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 
 				zr_products_wait<DV ? 1 : 0>();
 				zr_pin(dp);
-				grad_queries(left, part, s, dp);
+				grad_queries<KIND>(left, part, s, dp, drop);
 				round_pairs<T>(ds, dp);
 				if constexpr (DK) {
 					zr_pin(ds);
@@ -489,7 +517,7 @@ ZR_DEVICE void walk(const struct zr_op_attention_bwd &op, bwd_room<D, DK, DV> &a
 	}
 }
 
-template <class T, int D, bool CAPPED, bool DK, bool DV>
+template <class T, int D, int KIND, bool DK, bool DV>
 static __global__ void __launch_bounds__(BLOCK, 1)
 	hopper_bwd_kernel(const __grid_constant__ struct zr_op_attention_bwd op,
 			  const __grid_constant__ struct bwd_maps maps,
@@ -522,7 +550,7 @@ static __global__ void __launch_bounds__(BLOCK, 1)
 			bring_dout(op.fwd, maps, w, at);
 	} else {
 		zr_more_registers<232>();
-		walk<T, D, CAPPED>(op, at, group - 1);
+		walk<T, D, KIND>(op, at, group - 1);
 	}
 #endif
 }
@@ -608,17 +636,26 @@ static cudaError_t map_all(struct bwd_maps *maps, const struct zr_op_attention_b
 	return e;
 }
 
-template <class T, int D, bool DK, bool DV>
-static cudaError_t launch(const struct zr_op_attention_bwd *op, const struct bwd_maps &maps,
-			  const struct query_sums &sums, cudaStream_t s)
+template <class T, int D, int KIND, bool DK, bool DV>
+static cudaError_t launch_kind(const struct zr_op_attention_bwd *op, const struct bwd_maps &maps,
+			       const struct query_sums &sums, cudaStream_t s)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	const int64_t tiles = zr_ceil_div(o->length, KEYS) * o->batch * o->kv_heads;
 
-	return zr_launch_hopper(o->softcap > 0 ? hopper_bwd_kernel<T, D, true, DK, DV> :
-						 hopper_bwd_kernel<T, D, false, DK, DV>,
-				dim3((unsigned)tiles), dim3(BLOCK), bwd_room<D, DK, DV>::ALL_BYTES,
-				s, *op, maps, sums);
+	return zr_launch_hopper(hopper_bwd_kernel<T, D, KIND, DK, DV>, dim3((unsigned)tiles),
+				dim3(BLOCK), bwd_room<D, DK, DV>::ALL_BYTES, s, *op, maps, sums);
+}
+
+template <class T, int D, bool DK, bool DV>
+static cudaError_t launch(const struct zr_op_attention_bwd *op, const struct bwd_maps &maps,
+			  const struct query_sums &sums, cudaStream_t s)
+{
+	if (op->fwd.softcap > 0)
+		return launch_kind<T, D, CAPPED, DK, DV>(op, maps, sums, s);
+	if (op->fwd.dropout > 0)
+		return launch_kind<T, D, DROPS, DK, DV>(op, maps, sums, s);
+	return launch_kind<T, D, PLAIN, DK, DV>(op, maps, sums, s);
 }
 
 template <class T, int D>
@@ -655,7 +692,7 @@ static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s
 
 int zr_cuda_attention_hopper_takes_bwd(const struct zr_op_attention_bwd *op)
 {
-	return zr_cuda_attention_mma_takes_bwd(op) && op->fwd.dropout <= 0 &&
+	return zr_cuda_attention_mma_takes_bwd(op) && hopper_takes_options(&op->fwd) &&
 	       (uintptr_t)op->work % 128 == 0;
 }
 

@@ -87,20 +87,6 @@ ZR_DEVICE void soften(results<D, M> &x, float (&s)[M][N][4], float scale, float 
 			}
 }
 
-/* The largest of scores before their soft cap, where keys that are not seen have -infinity, and of
- * what was there before. */
-template <int N, int M> ZR_DEVICE float larger_of(float largest, const float (&s)[M][N][4])
-{
-#pragma unroll
-	for (int r = 0; r < M; r++)
-#pragma unroll
-		for (int n = 0; n < N; n++)
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				largest = fmaxf(largest, s[r][n][e]);
-	return largest;
-}
-
 /* LARGEST: the largest scores are wanted. A thread keeps its own in shared memory, behind the tiles:
  * there is no register left. */
 template <class T, int D, bool PLAIN, bool LARGEST>

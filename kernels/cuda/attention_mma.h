@@ -320,6 +320,20 @@ ZR_DEVICE float score_unit(const struct zr_op_attention &o)
 	return (o.softcap > 0 ? o.softcap : o.scale) * LOG2E;
 }
 
+/* The largest of scores before their soft cap, where keys that are not seen have -infinity, and of
+ * what was there before. */
+template <int N, int M> ZR_DEVICE float larger_of(float largest, const float (&s)[M][N][4])
+{
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int n = 0; n < N; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				largest = fmaxf(largest, s[r][n][e]);
+	return largest;
+}
+
 /* ---- probabilities --------------------------------------------------------------- */
 
 /* A row's probabilities are 2^(score - base), scores in units of log2. The base is a score that

@@ -56,12 +56,12 @@ static const struct zr_opt cuda_opts[] = {
 		struct opts, attention, ZR_O_NUMERIC, "generic", attentions,
 		"Which kernels compute attention. hopper: on compute capability 9.0 (H100, H200) "
 		"those for its products of warpgroups, for bf16 and fp16, heads of width 64, 80, "
-		"96, 128 and 256, without dropout and without the scores that [train] qk_clip "
-		"asks for; generic ones compute the rest. Other bits, and scratch memory in the "
-		"backward of 4 bytes for each element of the queries, which `zeroth plan --card` "
-		"leaves out. Before a run each rank compares them with kernels of fp32 "
-		"arithmetic on its GPU, in a process of its own that has 2 minutes, and is "
-		"refused where they differ, crash or hang. Not tried on a GPU yet."),
+		"96, 128 and 256, but not dropout beside a soft cap; generic ones compute the "
+		"rest. Other bits, and scratch memory in the backward of 4 bytes for each element "
+		"of the queries, which `zeroth plan --card` leaves out. Before a run each rank "
+		"compares them with kernels of fp32 arithmetic on its GPU, in a process of its "
+		"own that has 2 minutes, and is refused where they differ, crash or hang. Not "
+		"tried on a GPU yet."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)

@@ -6,6 +6,7 @@
 #include "plugins/device/cuda/trial.h"
 #include "tests/lib/testhost.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -183,6 +184,7 @@ static void a_trial_ends_with_who_began_it(void **state)
 	assert_int_equal(read(fd[0], &seen, 1), 1);
 	kill(beginner, SIGKILL);
 	assert_int_equal(waitpid(beginner, NULL, 0), beginner);
+	assert_int_equal(poll(&(struct pollfd){ .fd = fd[0], .events = POLLIN }, 1, 20000), 1);
 	assert_int_equal(read(fd[0], &seen, 1), 0);
 	close(fd[0]);
 	unsetenv("ZR_TRIAL_FD");

@@ -2,8 +2,8 @@
  *
  * t_cuda_attention_hopper.c - attention's kernel for compute capability 9.0, run by the host
  * (hopper_emulated.h), against the scalar kernel: heads of every width, lengths beside the tiles',
- * shared key-value heads, documents, windows and soft caps; the bits are the same in each order in
- * which what is asynchronous may end.
+ * shared key-value heads, documents, windows, soft caps, dropout and largest scores; the bits are
+ * the same in each order in which what is asynchronous may end.
  */
 #include "attention_slices.h"
 #include "hopper_kernels.h"
@@ -102,6 +102,7 @@ static void every_width_agrees_with_the_scalar_kernel(void **state)
 		hopper_order((int)i % ORDERS);
 		agree(shapes[i], i % 2 ? ZR_BF16 : ZR_F16, &(struct options){ 0 });
 		agree(shapes[i], i % 2 ? ZR_F16 : ZR_BF16, &(struct options){ .softcap = 2 });
+		agree(shapes[i], i % 2 ? ZR_BF16 : ZR_F16, &(struct options){ .dropout = 0.25F });
 	}
 }
 
@@ -121,6 +122,7 @@ static void tiles_seen_in_part_agree_with_the_scalar_kernel(void **state)
 		{ .window = 150, .documents = 1 },
 		{ .window = 90, .softcap = 2 },
 		{ .documents = 1, .softcap = 0.75F },
+		{ .window = 100, .dropout = 0.2F },
 	};
 	const size_t n = sizeof masks / sizeof *masks;
 	(void)state;
@@ -193,6 +195,7 @@ static void last_queries_have_the_bits_of_all(void **state)
 	for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
 		struct problem p = make(shapes[i % 2], i % 2 ? ZR_BF16 : ZR_F16, 5, 1);
 		p.op.fwd.window = i % 2 ? 0 : 33;
+		p.op.fwd.dropout = i % 2 ? 0.2F : 0;
 		assert_rows_alone(&hopper_kernels, &p, firsts[i]);
 		drop(&p);
 	}
@@ -216,19 +219,41 @@ static void heads_have_the_bits_that_they_have_elsewhere(void **state)
 	drop(&p);
 }
 
+static void largest_scores_are_found(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 140, 2, 1, 64 },
+					     { 1, 200, 1, 1, 80 },
+					     { 1, 70, 2, 2, 128 },
+					     { 1, 131, 1, 1, 256 } };
+	static const struct options all[] = {
+		{ 0 }, { .window = 30, .documents = 1 }, { .softcap = 2 }, { .dropout = 0.25F }
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		struct problem p = make(shapes[i], i % 2 ? ZR_F16 : ZR_BF16, 5, 1);
+		hopper_order((int)i);
+		give_options(&p, &all[i]);
+		assert_largest_scores(&hopper_kernels, &p);
+		drop(&p);
+	}
+}
+
 static void what_the_kernel_cannot_do_is_refused(void **state)
 {
-	static const int64_t good[5] = { 1, 5, 2, 1, 64 };
-	struct problem p = make(good, ZR_BF16, 1, 1);
-	float largest[2] = { 0 };
+	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, narrow[5] = { 1, 5, 2, 1, 72 };
+	struct problem p = make(good, ZR_BF16, 1, 1), other = make(narrow, ZR_BF16, 1, 1);
 	(void)state;
 	assert_true(zr_cuda_attention_hopper_takes(&p.op.fwd));
-	p.op.fwd.dropout = 0.1F;
+	p.op.fwd.dtype = ZR_F32;
 	assert_false(zr_cuda_attention_hopper_takes(&p.op.fwd));
-	p.op.fwd.dropout = 0;
-	p.op.fwd.max_scores = largest;
+	assert_false(zr_cuda_attention_hopper_takes(&other.op.fwd));
+	p.op.fwd.dtype = ZR_BF16;
+	p.op.fwd.dropout = 0.1F;
+	assert_true(zr_cuda_attention_hopper_takes(&p.op.fwd));
+	p.op.fwd.softcap = 2;
 	assert_false(zr_cuda_attention_hopper_takes(&p.op.fwd));
 	drop(&p);
+	drop(&other);
 }
 
 int main(void)
@@ -243,6 +268,7 @@ int main(void)
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(heads_have_the_bits_that_they_have_elsewhere),
+		cmocka_unit_test(largest_scores_are_found),
 		cmocka_unit_test(what_the_kernel_cannot_do_is_refused),
 	};
 	attention_pad = 8;

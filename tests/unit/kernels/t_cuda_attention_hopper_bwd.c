@@ -2,8 +2,8 @@
  *
  * t_cuda_attention_hopper_bwd.c - gradients of attention for compute capability 9.0, run by the
  * host (hopper_emulated.h), against the scalar kernel: heads of every width, lengths beside the
- * tiles', shared key-value heads, documents, windows and soft caps; the bits are the same in each
- * order in which what is asynchronous may end, and of slices those of the whole.
+ * tiles', shared key-value heads, documents, windows, soft caps and dropout; the bits are the same
+ * in each order in which what is asynchronous may end, and of slices those of the whole.
  */
 #include "attention_slices.h"
 #include "hopper_kernels.h"
@@ -96,6 +96,7 @@ static void every_width_agrees_with_the_scalar_kernel(void **state)
 		hopper_order((int)i % ORDERS);
 		agree(shapes[i], i % 3 ? ZR_BF16 : ZR_F16,
 		      &(struct options){ .softcap = i % 2 ? 2 : 0 });
+		agree(shapes[i], i % 3 ? ZR_F16 : ZR_BF16, &(struct options){ .dropout = 0.25F });
 	}
 }
 
@@ -112,6 +113,7 @@ static void tiles_seen_in_part_agree_with_the_scalar_kernel(void **state)
 		{ .window = 2 },
 		{ .window = 150, .documents = 1 },
 		{ .window = 90, .softcap = 2 },
+		{ .window = 100, .dropout = 0.2F },
 	};
 	const size_t n = sizeof masks / sizeof *masks;
 	(void)state;
@@ -164,7 +166,8 @@ static void nan_is_kept(void **state)
 static void slices_have_the_bits_of_the_whole(void **state)
 {
 	static const int64_t shapes[][5] = { { 1, 140, 2, 1, 64 }, { 2, 133, 1, 1, 96 } };
-	static const struct options all[] = { { 0 }, { .window = 90, .documents = 1 } };
+	static const struct options all[] = { { 0 },
+					      { .window = 90, .documents = 1, .dropout = 0.2F } };
 	(void)state;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		const int64_t T = shapes[i][1], ends[] = { 37, T - 12, T };
@@ -201,8 +204,10 @@ static void what_the_kernel_cannot_do_is_refused(void **state)
 	(void)state;
 	assert_true(zr_cuda_attention_hopper_takes_bwd(&p.op));
 	p.op.fwd.dropout = 0.1F;
+	assert_true(zr_cuda_attention_hopper_takes_bwd(&p.op));
+	p.op.fwd.softcap = 2;
 	assert_false(zr_cuda_attention_hopper_takes_bwd(&p.op));
-	p.op.fwd.dropout = 0;
+	p.op.fwd.softcap = 0;
 	p.op.work = p.qkv + 16;
 	assert_false(zr_cuda_attention_hopper_takes_bwd(&p.op));
 	drop(&p);

@@ -60,6 +60,14 @@ static void right_kernels_agree(void **state)
 		{ { .batch = 1, .length = 140, .heads = 1, .kv_heads = 1, .sharp = 8 },
 		  64,
 		  ZR_BF16 },
+		{ { .batch = 1,
+		    .length = 70,
+		    .heads = 2,
+		    .kv_heads = 1,
+		    .dropout = 0.3F,
+		    .scores = 1 },
+		  64,
+		  ZR_F16 },
 		{ { .batch = 1, .length = 130, .heads = 2, .kv_heads = 1, .window = 50 },
 		  96,
 		  ZR_BF16 },
@@ -95,7 +103,8 @@ static void right_kernels_agree(void **state)
 
 /* What was asked for, so often. */
 static struct {
-	int n, types[8], widths[257], grouped, windows, documents, caps, sliced, sums, whole, mixed;
+	int n, types[8], widths[257], grouped, windows, documents, caps, sliced, sums, whole, mixed,
+		drops, scores;
 } asked;
 
 static int takes(const struct zr_op_attention *o)
@@ -123,6 +132,7 @@ static cudaError_t ones(const struct zr_op_attention *o, cudaStream_t s)
 	(void)s;
 	fill(o->out, o->dtype, queries, o->out_stride, o->heads * o->head_dim);
 	fill(o->lse, ZR_F32, queries, o->heads, o->heads);
+	fill(o->max_scores, ZR_F32, 1, o->heads, o->heads);
 	asked.n++;
 	asked.types[o->dtype]++;
 	asked.widths[o->head_dim]++;
@@ -132,6 +142,8 @@ static cudaError_t ones(const struct zr_op_attention *o, cudaStream_t s)
 	asked.caps += o->softcap > 0;
 	asked.sliced += o->first > 0;
 	asked.whole += o->length >= 1024;
+	asked.drops += o->dropout > 0;
+	asked.scores += o->max_scores != NULL;
 	asked.mixed += o->window > 0 && o->starts && o->softcap > 0;
 	return cudaSuccess;
 }
@@ -155,7 +167,7 @@ static const struct attention_kernels known = { takes, ones, takes_bwd, plain_wo
 /* ---- mistakes -------------------------------------------------------------------- */
 
 static const struct attention_problem small = {
-	.batch = 1, .length = 120, .heads = 2, .kv_heads = 1
+	.batch = 1, .length = 120, .heads = 2, .kv_heads = 1, .scores = 1
 };
 
 enum { WIDTH = 64, ROW = 2 * WIDTH + 8, KEY_ROW = WIDTH + 8 }; /* of `small`, with padding */
@@ -219,6 +231,11 @@ static void lse_of_the_forward(const struct zr_op_attention_bwd *o)
 	o->fwd.lse[73] += 0.5F;
 }
 
+static void largest_score(const struct zr_op_attention_bwd *o)
+{
+	o->fwd.max_scores[1] = 2;
+}
+
 static void no_number(const struct zr_op_attention_bwd *o)
 {
 	zr_put(o->dv, 0, ZR_BF16, NAN);
@@ -260,6 +277,7 @@ static void mistakes_are_found(void **state)
 		{ a_little_everywhere, "dq differs by 0.03" },
 		{ out_of_the_forward, "out differs at row 36, column 127, by " },
 		{ lse_of_the_forward, "lse differs " },
+		{ largest_score, "max_scores differs by " },
 		{ no_number, "dv differs by nan" },
 		{ between_rows, "bytes in or behind dq are overwritten" },
 		{ behind_the_last_row, "bytes in or behind dv are overwritten" },
@@ -317,6 +335,7 @@ static void the_list_has_all_that_a_run_may_ask_for(void **state)
 	for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
 		assert_int_equal(asked.widths[widths[i]], asked.n / 5);
 	assert_true(asked.grouped && asked.windows && asked.documents && asked.caps);
+	assert_true(asked.drops && asked.scores);
 	assert_true(asked.sliced && asked.sums && asked.whole && asked.mixed);
 }
 
@@ -415,6 +434,7 @@ static void each_is_computed_by_the_kernels_that_take_it(void **state)
 	const struct called usual = { { 0 }, ZR_BF16, 0, 0 };
 	const struct called off = { { .window = 30 }, ZR_F16, 0, 64 };
 	const struct called dropping = { { .dropout = 0.2F }, ZR_BF16, 0, 64 };
+	const struct called both = { { .dropout = 0.2F, .softcap = 2 }, ZR_BF16, 0, 64 };
 	const struct called scored = { { 0 }, ZR_BF16, 1, 64 };
 	const struct called wide = { { 0 }, ZR_F32, 0, 64 };
 	struct problem x = run(&usual, by_hopper_itself, 1), y = run(&usual, by_mma_itself, 1);
@@ -430,8 +450,9 @@ static void each_is_computed_by_the_kernels_that_take_it(void **state)
 	assert_computed_by(&off, by_generic, by_mma_itself, by_mma_itself);
 	assert_computed_by(&usual, by_hopper, by_hopper_itself, by_hopper_itself);
 	assert_computed_by(&off, by_hopper, by_hopper_itself, by_hopper_itself);
-	assert_computed_by(&dropping, by_hopper, by_mma_itself, by_mma_itself);
-	assert_computed_by(&scored, by_hopper, by_mma_itself, by_hopper_itself);
+	assert_computed_by(&dropping, by_hopper, by_hopper_itself, by_hopper_itself);
+	assert_computed_by(&both, by_hopper, by_mma_itself, by_mma_itself);
+	assert_computed_by(&scored, by_hopper, by_hopper_itself, by_hopper_itself);
 	assert_computed_by(&wide, by_hopper, by_fp32_itself, by_fp32_itself);
 }
 
@@ -446,8 +467,9 @@ static void work_is_what_the_kernels_need(void **state)
 
 	/* of no use to the generic kernels, which compute these */
 	p.op.fwd.dropout = 0.1F;
+	p.op.fwd.softcap = 2;
 	assert_int_equal(cuda_attention_bwd_room(1, &p.op), generic);
-	p.op.fwd.dropout = 0;
+	p.op.fwd.dropout = p.op.fwd.softcap = 0;
 	p.op.fwd.dtype = ZR_F32;
 	assert_int_equal(cuda_attention_bwd_room(1, &p.op), generic);
 	drop(&p);
