@@ -104,6 +104,7 @@ struct zr_setup_facts {
 	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
 	uint8_t *frozen;
 	uint8_t *frozen_unit; /* [n_units] of all its tensors */
+	int units_whole; /* all that a unit of the model's has is of one kind, or nothing cuts it */
 	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
 	int32_t stored;
 };
@@ -200,6 +201,12 @@ int32_t zr_expert_unit(const struct zr_setup_facts *f, int32_t layer, int32_t be
 /* Which rank of those that divide them has an expert. */
 int32_t zr_home_of(const struct zr_setup_facts *f, int32_t unit);
 int zr_is_elsewhere(const struct zr_setup_facts *f, int32_t unit);
+
+/* ZR_CALL_TOUCHING or 0, of the calls of all layers. */
+static inline uint32_t zr_call_touches(const struct zr_setup_facts *f)
+{
+	return f->units_whole ? ZR_CALL_TOUCHING : 0;
+}
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup_facts *f, int32_t unit)

@@ -61,7 +61,9 @@ static int size_layer(struct zr_setup *s, uint32_t i, int lean, struct zr_error 
 {
 	struct zr_setup_facts *f = &s->facts;
 	const int64_t rows = zr_sliced(&f->slices) ? f->slices.rows : f->batch.length;
-	struct zr_layer_bytes b = { .size = sizeof b, .wants_lean = (uint32_t)lean };
+	struct zr_layer_bytes b = { .size = sizeof b,
+				    .wants_lean = (uint32_t)lean,
+				    .touching = (uint32_t)f->units_whole };
 	int rc = ZR_ASK(zr_model_of(&s->roles), model, bytes, err, (int32_t)i, f->batch.micro, rows,
 			f->types.dtype, s->roles.ops, &b);
 	if (rc)

@@ -39,6 +39,7 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 					.rng = { .seed = (uint64_t)s->facts->train->seed,
 						 .step = (uint64_t)s->step,
 						 .slot = (uint32_t)slot },
+					.flags = zr_call_touches(s->facts),
 					.ops = s->roles->ops };
 }
 
@@ -195,7 +196,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	s->call.length = n;
 	s->call.slot_rows = n;
 	s->call.past = past;
-	s->call.flags = ZR_CALL_EACH_ROW;
+	s->call.flags |= ZR_CALL_EACH_ROW;
 	int rc = zr_run_program(s, ZR_S_EVAL, err);
 	if (!rc)
 		memcpy(logits, host_batch(s) + s->plan->loss_sum, s->plan->loss_bytes);

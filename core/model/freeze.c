@@ -223,6 +223,7 @@ static int take_parts(struct zr_setup_facts *f, struct parts *p, struct zr_error
 	p->list = (int32_t *)((char *)p->layer + layers);
 	p->name = (char *)p->list + lists;
 	cut(f, p);
+	f->units_whole = p->units == (size_t)f->layout.n_units;
 	m->units = p->unit;
 	m->n_units = (uint32_t)p->units;
 	m->unit_stride = sizeof *p->unit;

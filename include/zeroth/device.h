@@ -372,7 +372,7 @@ struct zr_op_swiglu_bwd {
 	int64_t n;
 	const void *dy, *gate, *up;
 	void *dgate, *dup;
-	void *act; /* [n] or NULL; overlaps nothing */
+	void *act; /* [n] or NULL; may be dy, else overlaps nothing */
 	int64_t width, stride;
 };
 

@@ -204,6 +204,8 @@ struct zr_layer_bytes {
 	/* Set by the host before bytes(), 1: it would call the layer with ZR_CALL_LEAN. Set by the
 	 * model, 1: it can, and saved, work_fwd and work_bwd are those of such calls. */
 	uint32_t wants_lean, is_lean;
+	/* Set by the host before bytes(), 1: it calls the layer with ZR_CALL_TOUCHING. */
+	uint32_t touching, rsv;
 };
 
 /* ---- experts over ranks ----------------------------------------------------------
@@ -263,6 +265,12 @@ struct zr_home_call {
  * more, and all three may keep less in `saved`: what the backward can make again from the rest
  * costs no more there than it would before. The same bits. */
 #define ZR_CALL_LEAN 2u
+
+/* The tensors of a unit lie one behind the other in the order of their declaration, each from a
+ * multiple of ZR_BLOCK elements on, and so do their gradients, wanted of all of them or of none. So
+ * a product may have several weights as one operand. All calls of a layer have it, or none. An
+ * adapter that looks for weights among the operands of products takes it away. */
+#define ZR_CALL_TOUCHING 4u
 
 /* One call. GROWABLE. Tensors are those of the layer's units, in order, numbered through. */
 struct zr_layer_call {

@@ -404,6 +404,8 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 	/* what maps with adapters keep is read by their backward */
 	if (inst->layer[layer].n && ZR_HAS(out, struct zr_layer_bytes, wants_lean))
 		out->wants_lean = 0;
+	if (inst->layer[layer].n && ZR_HAS(out, struct zr_layer_bytes, touching))
+		out->touching = 0;
 	if (!ZR_HAS(ops, struct zr_ops, matmul_low_rank) || !ops->matmul_low_rank)
 		rc = zr_fail(inst->h, ZR_ENOTSUP, "the device has no operation matmul_low_rank");
 	else if (!ZR_HAS(ops, struct zr_ops, cast_heads) || !ops->cast_heads)

@@ -232,6 +232,7 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 		return;
 
 	k->c.ops = &k->w.ops;
+	k->c.flags &= ~ZR_CALL_TOUCHING;
 	k->w.at = carve(inst, l, c, &own);
 	k->c.saved = (char *)c->saved + own.saved;
 	k->c.work = (char *)c->work + own.work_fwd;

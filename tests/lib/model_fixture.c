@@ -185,22 +185,64 @@ static void list_tensors(struct fixture *r)
 		}
 }
 
+static uint64_t blocks_bytes(const struct fixture *r, int tensor)
+{
+	return zr_bytes_of(r->s.dtype, (r->numel[tensor] + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK);
+}
+
+/* Those of a unit, from tensor number t on. */
+static void make_touching(struct fixture *r, int t, int n)
+{
+	uint64_t bytes = 0;
+	char *at;
+	int i;
+	for (i = t; i < t + n; i++)
+		bytes += blocks_bytes(r, i);
+	at = fixture_room(bytes);
+	for (i = t; i < t + n; i++) {
+		r->param[i] = at;
+		at += blocks_bytes(r, i);
+	}
+}
+
+static void make_params(struct fixture *r)
+{
+	uint32_t u;
+	int t = 0, n;
+	r->param = fixture_room((uint64_t)r->n_tensors * sizeof *r->param);
+	for (u = 0; u < r->d.n_units; u++, t += n) {
+		n = (int)fixture_unit(r, (int32_t)u)->n_tensors;
+		if (r->s.touching)
+			make_touching(r, t, n);
+	}
+	for (t = 0; t < r->n_tensors && !r->s.touching; t++)
+		r->param[t] = fixture_room((uint64_t)r->numel[t] * element(r->s.dtype));
+}
+
+static void free_params(struct fixture *r)
+{
+	uint32_t u;
+	int t;
+	for (u = 0; u < r->d.n_units && r->s.touching; u++)
+		free(r->param[first_tensor(r, (int32_t)u)]);
+	for (t = 0; t < r->n_tensors && !r->s.touching; t++)
+		free(r->param[t]);
+	free(r->param);
+}
+
 static void make_buffers(struct fixture *r)
 {
 	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
 	uint32_t l;
-	int t;
 	r->value = fixture_room((uint64_t)r->total * 4);
 	r->gradient = fixture_room((uint64_t)r->total * 4);
-	r->param = fixture_room((uint64_t)r->n_tensors * sizeof *r->param);
-	for (t = 0; t < r->n_tensors; t++)
-		r->param[t] = fixture_room((uint64_t)r->numel[t] * element(r->s.dtype));
+	make_params(r);
 	r->out = fixture_room(r->d.n_layers * sizeof *r->out);
 	r->saved = fixture_room(r->d.n_layers * sizeof *r->saved);
 	r->out_bytes = fixture_room(r->d.n_layers * sizeof *r->out_bytes);
 	r->saved_bytes = fixture_room(r->d.n_layers * sizeof *r->saved_bytes);
 	for (l = 0; l < r->d.n_layers; l++) {
-		struct zr_layer_bytes b = { .size = sizeof b };
+		struct zr_layer_bytes b = { .size = sizeof b, .touching = (uint32_t)r->s.touching };
 		int64_t rows = r->s.slices ? r->s.length / r->s.slices : r->s.length;
 		must(r, r->v->bytes(r->model, (int32_t)l, r->s.batch, rows, r->s.dtype, r->ops, &b),
 		     "bytes");
@@ -317,13 +359,11 @@ struct fixture *fixture_new(struct fixture_setup s)
 void fixture_free(struct fixture *r)
 {
 	uint32_t l;
-	int t;
 	for (l = 0; l < r->d.n_layers; l++) {
 		free(r->out[l]);
 		free(r->saved[l]);
 	}
-	for (t = 0; t < r->n_tensors; t++)
-		free(r->param[t]);
+	free_params(r);
 	if (r->adapter_desc)
 		r->adapter_desc->destroy(r->model);
 	r->desc->destroy(r->base);
@@ -337,7 +377,6 @@ void fixture_free(struct fixture *r)
 	free(r->start);
 	free(r->value);
 	free(r->gradient);
-	free(r->param);
 	free(r->out);
 	free(r->saved);
 	free(r->out_bytes);
@@ -391,6 +430,7 @@ struct zr_layer_call fixture_call(struct fixture *r, uint32_t l, int training,
 		.grad_scale = r->scale / (float)(r->s.batch * r->s.length),
 		.aux_scale = r->scale,
 		.rng = r->rng,
+		.flags = r->s.touching ? ZR_CALL_TOUCHING : 0,
 		.ops = r->ops,
 		.starts = r->documents ? lent(r, r->starts) : NULL,
 		.positions = r->documents ? lent(r, r->positions) : NULL,

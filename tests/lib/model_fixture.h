@@ -25,6 +25,7 @@ struct fixture_setup {
 	int separate; /* the model's pointers are to memory that only operations can touch */
 	/* of the sequence, as declare() is told; then slices_fixture.h runs the model; 0: whole */
 	int slices;
+	int touching; /* tensors of a unit lie one behind the other; not with `separate` */
 };
 
 /* A buffer of this process and its place on a device with separate memory. */

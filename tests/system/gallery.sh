@@ -63,9 +63,9 @@ device() {
 	awk '$1 == "device" && $2 == "total" { print $3, $4 }' plan
 }
 cpu='offload.optimizer.plugin=cpu'
-is '7 B by stage: 0' "$(device stage0) $(device stage0 -o $cpu)" '102.8 GiB 14.9 GiB'
-is '7 B by stage: 1' "$(device stage1) $(device stage1 -o $cpu)" '36.9 GiB 14.9 GiB'
-is '7 B by stage: 2' "$(device stage2) $(device stage2 -o $cpu)" '36.9 GiB 14.9 GiB'
+is '7 B by stage: 0' "$(device stage0) $(device stage0 -o $cpu)" '102.7 GiB 14.8 GiB'
+is '7 B by stage: 1' "$(device stage1) $(device stage1 -o $cpu)" '36.8 GiB 14.8 GiB'
+is '7 B by stage: 2' "$(device stage2) $(device stage2 -o $cpu)" '36.8 GiB 14.8 GiB'
 is '7 B by stage: 3' "$(device stage3) $(device stage3 -o $cpu)" '28.2 GiB 6.2 GiB'
 is 'and with parameters on the host' \
 	"$(device stage3 -o $cpu -o offload.param.plugin=cpu)" '3.1 GiB'

@@ -6,7 +6,7 @@ system_tests = %D%/plugin_check.sh %D%/outoftree.sh %D%/swaps.sh %D%/limits.sh %
 	%D%/plugin_new.sh %D%/offload.sh %D%/once.sh %D%/plugin_faults.sh %D%/tutorial.sh \
 	%D%/abi.sh %D%/across.sh %D%/add_tokens.sh %D%/adapter.sh %D%/answers.sh %D%/bases.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/chat_look.sh %D%/clock.sh %D%/checkpoint.sh %D%/checkpoint_export.sh %D%/checkpoint_import.sh %D%/codec.sh %D%/cluster.sh %D%/commands.sh %D%/completion.sh %D%/contract.sh %D%/counted.sh %D%/datasets.sh %D%/differ.sh %D%/doctor.sh \
 	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/embed.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/format.sh %D%/fp8.sh %D%/freeze.sh %D%/gguf.sh %D%/groups.sh \
-	%D%/gpu.sh %D%/graphs.sh %D%/headers.sh %D%/homes.sh %D%/hosts.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh %D%/marks.sh \
+	%D%/gpu.sh %D%/graphs.sh %D%/headers.sh %D%/homes.sh %D%/hosts.sh %D%/import.sh %D%/joint.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh %D%/marks.sh \
 	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/meeting.sh %D%/merge.sh %D%/mixes.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
 	%D%/mpi.sh %D%/many_ranks.sh %D%/nccl.sh %D%/near.sh \
 	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/onward.sh %D%/optimizers.sh \

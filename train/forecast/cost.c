@@ -138,7 +138,7 @@ static int layer(struct costs *c, const struct zr_instr *i, int lean, double *se
 		.loss_sum = nowhere(8),
 		.grad_scale = 1,
 		.aux_scale = 1,
-		.flags = lean ? ZR_CALL_LEAN : 0,
+		.flags = zr_call_touches(&s->facts) | (lean ? ZR_CALL_LEAN : 0),
 		.ops = &c->tally.ops,
 		.first_row = i->block,
 		.n_rows = i->blocks,

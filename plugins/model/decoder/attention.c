@@ -84,20 +84,33 @@ uint64_t attention_bwd_work(const struct pass *p, const struct block_saved *s)
 	return most;
 }
 
-/* The maps from norm(x); dy is the backward's. */
-static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
+static struct map joint_map(const struct pass *p)
+{
+	return map_of(p, Q_W, Q_B, p->C, qkv_width(p));
+}
+
+/* Maps of queries, keys and values from norm(x); dy is the backward's. */
+static struct inputs three_maps(const struct pass *p, const struct block_work *w)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
-
-	if (has(p, QKV_W))
-		return (struct inputs){ 1,
-					{ map_of(p, QKV_W, QKV_B, p->C, qkv_width(p)) },
-					{ w->dqkv } };
 
 	return (struct inputs){ 3,
 				{ map_of(p, Q_W, Q_B, p->C, q), map_of(p, K_W, K_B, p->C, kv),
 				  map_of(p, V_W, V_B, p->C, kv) },
 				{ w->dq, w->dk, w->dv } };
+}
+
+/* The same as one, where they are one. */
+static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
+{
+	struct map joint = joint_map(p);
+
+	if (has(p, QKV_W))
+		joint = map_of(p, QKV_W, QKV_B, p->C, qkv_width(p));
+	else if (!p->joint_qkv)
+		return three_maps(p, w);
+
+	return (struct inputs){ 1, { joint }, { w->dqkv } };
 }
 
 static struct map map_o(const struct pass *p)
@@ -108,12 +121,12 @@ static struct map map_o(const struct pass *p)
 static int project(const struct pass *p, const struct block_saved *s, const struct block_work *w,
 		   const void *x)
 {
-	struct inputs in = inputs_of(p, w);
+	struct inputs in = three_maps(p, w);
 	int normed = has(p, Q_NORM_W), i, rc;
 	void *y[] = { normed ? s->q_raw : s->q, normed ? s->k_raw : s->k, s->v };
 
-	if (in.n == 1)
-		return linear(p, in.map[0], x, s->qkv, NULL);
+	if (s->qkv && (has(p, QKV_W) || p->joint_qkv))
+		return linear(p, inputs_of(p, w).map[0], x, s->qkv, NULL);
 	if (!normed) {
 		in.map[0].stride = s->q_stride;
 		in.map[1].stride = s->kv_stride;
@@ -264,7 +277,7 @@ int attend_backward(const struct pass *p, const struct block_saved *s, const str
 	struct zr_op_attention_bwd op = { .size = sizeof op,
 					  .fwd = attention_op(p, s),
 					  .dout = w->datt,
-					  .dq = w->dq,
+					  .dq = w->held_dq,
 					  .dk = w->dk,
 					  .dv = w->dv,
 					  .work = w->ops };
@@ -359,6 +372,23 @@ static int take_rows_apart(const struct pass *p, const struct block_work *w)
 	return take_apart(p, skip(p, held, (p->H + p->K) * p->D), p->K, w->dv);
 }
 
+/* Gradients w.r.t. queries that come by themselves, beside those w.r.t. keys and values. */
+static int put_queries(const struct pass *p, const struct block_work *w)
+{
+	struct zr_op_cast_heads op = { .size = sizeof op,
+				       .rows = p->N,
+				       .heads = p->H,
+				       .head_dim = p->D,
+				       .src_stride = p->H * p->D,
+				       .src_head = p->D,
+				       .dst_stride = dq_stride(p),
+				       .dst_head = p->D,
+				       .src = zr_array_at(p->c->dtype, w->held_dq),
+				       .dst = zr_array_at(p->c->dtype, w->dq) };
+
+	return p->c->ops->cast_heads(p->c->ops, p->c->stream, &op);
+}
+
 int before_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	struct inputs in = inputs_of(p, w);
@@ -366,6 +396,8 @@ int before_backward(const struct pass *p, const struct block_saved *s, const str
 
 	if (p->by_heads && !gradients_in_one_row(p))
 		rc = take_rows_apart(p, w);
+	if (p->joint_qkv && queries_come_apart(p))
+		rc = put_queries(p, w);
 	if (!rc)
 		rc = heads_backward(p, s, w);
 	if (!rc)

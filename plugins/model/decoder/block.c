@@ -79,19 +79,29 @@ static void carve_joint(const struct pass *p, struct carver *v, struct block_sav
 	s->q_stride = s->kv_stride = qkv_width(p);
 }
 
-static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved *s)
+/* In one row what one product makes of three weights, unless keys and values go elsewhere. */
+static void carve_touching(const struct pass *p, struct carver *v, struct block_saved *s)
+{
+	void *keys = keys_of(p), *row = take_rows(v, p, qkv_width(p));
+
+	split(p, row, &s->q, &s->k, &s->v);
+	s->q_stride = s->kv_stride = qkv_width(p);
+	if (!keys) {
+		s->qkv = row;
+		return;
+	}
+
+	find_keys(p, keys, &s->k, &s->v);
+	s->kv_stride = 2 * p->K * p->D;
+}
+
+static void carve_apart(const struct pass *p, struct carver *v, struct block_saved *s)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
 	void *keys = keys_of(p);
 
 	s->q_stride = q;
 	s->kv_stride = kv;
-	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
-	if (in_one_row(p)) {
-		carve_joint(p, v, s);
-		return;
-	}
-
 	s->q = s->q_raw = take_rows(v, p, q);
 	if (has(p, Q_NORM_W) || !p->sliced)
 		s->k = s->k_raw = take_rows(v, p, kv);
@@ -108,6 +118,17 @@ static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved
 	}
 }
 
+static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved *s)
+{
+	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
+	if (in_one_row(p))
+		carve_joint(p, v, s);
+	else if (p->joint_qkv && !p->sliced)
+		carve_touching(p, v, s);
+	else
+		carve_apart(p, v, s);
+}
+
 /* Where a norm follows the branch, its backward reads what the whole branch made. */
 int block_can_be_lean(const struct zr_inst *g)
 {
@@ -117,7 +138,7 @@ int block_can_be_lean(const struct zr_inst *g)
 /* What the feed-forward part's activation reads. */
 static void carve_gates(const struct pass *p, struct carver *v, void **gate, void **up)
 {
-	if (has(p, GATE_UP_W)) {
+	if (gates_in_one_row(p)) {
 		*gate = take_rows(v, p, 2 * p->F);
 		*up = skip(p, *gate, p->F);
 		return;
@@ -226,7 +247,7 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
  * another call. */
 static int64_t held_width(const struct pass *p)
 {
-	if (in_one_row(p))
+	if (in_one_row(p) || (p->joint_qkv && !p->sliced))
 		return qkv_width(p);
 
 	return p->H * p->D;
@@ -244,9 +265,12 @@ static void carve_dqkv(const struct pass *p, struct carver *v, struct block_work
 {
 	void *held = take_held(v, p);
 
+	w->held_dq = held;
 	if (gradients_in_one_row(p)) {
 		w->dqkv = held;
-		split(p, held, &w->dq, &w->dk, &w->dv);
+		if (queries_come_apart(p))
+			w->dqkv = take_rows(v, p, qkv_width(p));
+		split(p, w->dqkv, &w->dq, &w->dk, &w->dv);
 		return;
 	}
 
@@ -264,10 +288,9 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 
 	if (p->o->experts) {
 		moe_carve_backward(p, &ffn, &w->moe);
-	} else if (has(p, GATE_UP_W)) {
+	} else if (gates_in_one_row(p)) {
 		w->dgate = take_rows(&ffn, p, 2 * p->F);
 		w->dup = skip(p, w->dgate, p->F);
-		w->dact = take_rows(&ffn, p, p->F);
 	} else {
 		if (has(p, GATE_W))
 			w->dgate = take_rows(&ffn, p, p->F);
@@ -287,19 +310,30 @@ static uint64_t carve_gradients(const struct pass *p, struct carver at, struct b
 	return carver_max(ffn.used, att.used);
 }
 
+/* Whether a gradient is the sum of what several products give. */
+static int inputs_are_several(const struct pass *p)
+{
+	if (p->o->experts || (has(p, GATE_W) && !p->joint_gates))
+		return 1;
+
+	return !has(p, QKV_W) && !p->joint_qkv;
+}
+
 /* ln, dln and sum lie where act was: it is used up before they are written. So is datt before
  * dln. Sums are fp32: dln itself where activations are. */
 static uint64_t carve_backward(const struct pass *p, void *base, struct block_work *w)
 {
 	struct carver low = { (uintptr_t)base, products_work(p) }, high;
 	struct block_saved s;
-	int several = has(p, GATE_W) || !has(p, QKV_W);
+	int several = inputs_are_several(p);
 
 	*w = (struct block_work){ 0 };
 	low.used = carve_gradients(p, low, w);
 	high = low;
 	if (!p->o->experts)
 		w->act = take_rows(&low, p, p->F);
+	if (gates_in_one_row(p))
+		w->dact = w->act; /* which becomes it */
 	w->ln = take_rows(&high, p, p->C);
 	w->dln = w->datt = take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
 	if (p->by_heads)

@@ -88,6 +88,28 @@ void decoder_places(struct zr_inst *g)
 			g->at[g->f->tensors[i].tensor] = g->n_block++;
 }
 
+/* Whether b lies right behind a, an out_in map of `out` outputs. */
+static int follows(const struct zr_inst *g, enum block_tensor a, int64_t out, enum block_tensor b)
+{
+	if (g->at[a] < 0 || g->at[b] != g->at[a] + 1)
+		return 0;
+
+	return g->f->map == ZR_MAP_OUT_IN && out * g->o->width % ZR_BLOCK == 0;
+}
+
+/* One product for several weights: where nothing else needs what each of them gives by itself.
+ * Products in 8 bits round a row of gradients by its largest one, which is another one for each. */
+static void find_joint(struct zr_inst *g)
+{
+	const struct decoder_opts *o = g->o;
+	const int64_t q = o->heads * o->head_dim, kv = o->kv_heads * o->head_dim;
+
+	g->joint_qkv = !g->fp8 && g->at[Q_B] < 0 && g->at[Q_NORM_W] < 0 &&
+		       follows(g, Q_W, q, K_W) && follows(g, K_W, kv, V_W);
+	g->joint_gates = !g->fp8 && g->at[GATE_B] < 0 && g->at[UP_B] < 0 &&
+			 follows(g, GATE_W, o->ffn_width, UP_W);
+}
+
 static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor k, const char *name)
 {
 	const struct decoder_opts *o = g->o;
@@ -354,6 +376,7 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	g->fp8_gradients = g->fp8;
 	if (asked.products == ZR_PRODUCTS_FP8_E5M2_GRADIENTS)
 		g->fp8_gradients |= ZR_MM_E5M2_A;
+	find_joint(g);
 
 	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
 	out->products = asked.products;

@@ -203,6 +203,9 @@ struct zr_inst {
 	int64_t head_shares;  /* ranks that divide the heads of attention; 0: nobody does */
 	int64_t expert_ranks; /* ranks that divide the experts of a block; 0: they are not placed */
 	int64_t rope_dim;     /* elements of a head that turn */
+	/* Whether the weights of q, k and v, or of gate and up, lie one behind the other, and
+	 * nothing keeps them from being one operand, where the units' tensors touch. */
+	int joint_qkv, joint_gates;
 	/* ZR_MM_* of products with weights: of the forward, of gradients w.r.t. inputs */
 	uint32_t fp8, fp8_gradients;
 	struct rope rope[ROPES];      /* ROPE_LOCAL: with rope_local_theta */
@@ -220,7 +223,9 @@ struct pass {
 	int sliced;     /* whether a block's rows are a slice of their sequence */
 	int by_heads;   /* and attention is divided by heads: H and K are of those that are here */
 	uint32_t parts; /* of the block, ZR_PART_* to compute */
-	int lean;       /* a block is computed again: gate and up are made in the backward */
+	/* Whether one product makes q, k and v, or gate and up, from weights of their own. */
+	int joint_qkv, joint_gates;
+	int lean; /* a block is computed again: gate and up are made in the backward */
 	/* Rows of the sequence that come before these, of which attention reads keys and values;
 	 * all rows of it, as far as the call knows. */
 	int64_t first, sequence;
@@ -245,6 +250,8 @@ static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_
 			  .F = o->ffn_width,
 			  .dropout = c->training ? (float)o->dropout : 0,
 			  .parts = ALL_PARTS,
+			  .joint_qkv = g->joint_qkv && c->flags & ZR_CALL_TOUCHING,
+			  .joint_gates = g->joint_gates && c->flags & ZR_CALL_TOUCHING,
 			  .lean = (c->flags & ZR_CALL_LEAN) != 0,
 			  .first = c->past,
 			  .sequence = c->past + c->length };
@@ -360,7 +367,8 @@ const char *decoder_biases_differ(const struct decoder_opts *);
 
 /* A linear map of the block. */
 struct map {
-	int weight, bias; /* places in param[]; bias -1: none */
+	/* places in param[]; bias -1: none. Of several tensors that touch: the first one */
+	int weight, bias;
 	int64_t from, to;
 	int64_t stride; /* elements between rows of a forward's y; 0: to */
 };
@@ -449,7 +457,7 @@ struct block_saved {
 	float *after_stats1, *after_stats2; /* of those after them */
 	float *q_stats, *k_stats;
 	float *lse;              /* [B, H, T] */
-	void *qkv;               /* [N, (H + 2K) D] with one map for the three */
+	void *qkv;               /* [N, (H + 2K) D] where one product makes the three; else NULL */
 	void *q_raw, *k_raw;     /* q and k before their norms, where they have some */
 	void *q, *k, *v;         /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
 	void *first_k, *first_v; /* of the first row that attention reads */
@@ -472,6 +480,7 @@ struct block_work {
 	void *dgate, *dup;  /* as gate, up */
 	void *dqkv;         /* [N, (H + 2K) D] */
 	void *dq, *dk, *dv; /* as q, k, v */
+	void *held_dq;      /* [N, H D] where queries_come_apart(), else dq */
 	void *datt;         /* [N, H D] */
 	void *dln;          /* [N, C] gradient w.r.t. ln */
 	float *sum;         /* [N, C] the same in fp32 */
@@ -501,22 +510,33 @@ int input_gradient(const struct pass *, enum block_tensor before, const void *x,
 
 /* ---- attention.c ---- */
 
-/* Elements of q, k and v of a token, where one map gives them. */
+/* Elements of q, k and v of a token, where they are one row. */
 static inline int64_t qkv_width(const struct pass *p)
 {
 	return (p->H + 2 * p->K) * p->D;
 }
 
-/* Whether queries, keys and values of a token are one row. */
+/* Whether queries, keys and values of a token are one row even where keys and values have a place
+ * of their own. */
 static inline int in_one_row(const struct pass *p)
 {
 	return has(p, QKV_W) || p->by_heads;
 }
 
-/* The same of their gradients: those of several maps are apart for these. */
+/* The same of their gradients: those of several maps are apart for several products. */
 static inline int gradients_in_one_row(const struct pass *p)
 {
-	return has(p, QKV_W) || (p->by_heads && !(p->parts & ZR_PART_BEFORE));
+	if (has(p, QKV_W) || p->joint_qkv)
+		return 1;
+
+	return p->by_heads && !(p->parts & ZR_PART_BEFORE);
+}
+
+/* Whether attention's backward leaves the gradient w.r.t. queries elsewhere: in rows of queries
+ * alone, as it finds those. */
+static inline int queries_come_apart(const struct pass *p)
+{
+	return p->sliced && !in_one_row(p);
 }
 
 /* Elements between the rows of gradients w.r.t. queries, and w.r.t. keys and values. */
@@ -528,6 +548,12 @@ static inline int64_t dq_stride(const struct pass *p)
 static inline int64_t dkv_stride(const struct pass *p)
 {
 	return gradients_in_one_row(p) ? qkv_width(p) : p->K * p->D;
+}
+
+/* Whether rows of gate and up lie side by side. */
+static inline int gates_in_one_row(const struct pass *p)
+{
+	return has(p, GATE_UP_W) || p->joint_gates;
 }
 
 uint64_t cache_bytes(const struct pass *, int64_t tokens);

@@ -25,9 +25,10 @@ static int gated(const struct pass *p)
 static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	struct map up = map_of(p, UP_W, UP_B, p->C, p->F);
-	if (has(p, GATE_UP_W))
+	if (gates_in_one_row(p))
 		return (struct inputs){ 1,
-					{ map_of(p, GATE_UP_W, UP_B, p->C, 2 * p->F) },
+					{ map_of(p, has(p, GATE_W) ? GATE_W : GATE_UP_W, UP_B, p->C,
+						 2 * p->F) },
 					{ w->dgate } };
 	if (!has(p, GATE_W))
 		return (struct inputs){ 1, { up }, { w->dup } };
@@ -91,7 +92,7 @@ static int activate(const struct pass *p, const struct block_saved *s, const str
 
 	if (!gated(p))
 		return linear(p, inputs_of(p, w).map[0], input(p, s, w), w->act, s->up);
-	if (has(p, GATE_UP_W)) {
+	if (gates_in_one_row(p)) {
 		op.width = p->F;
 		op.stride = 2 * p->F;
 	}
@@ -144,7 +145,7 @@ static int activate_backward(const struct pass *p, const struct block_saved *s,
 					.dup = w->dup,
 					.act = w->act };
 
-	if (has(p, GATE_UP_W)) {
+	if (gates_in_one_row(p)) {
 		glu.width = p->F;
 		glu.stride = 2 * p->F;
 	}

@@ -175,10 +175,11 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 				   .slot_rows = length * g->slices,
 				   .parts = g->slices > 1 ? ALL_PARTS : 0,
 				   .ops = ops };
+	const int touching = ZR_HAS(out, struct zr_layer_bytes, touching) && out->touching;
 	const int lean = ZR_HAS(out, struct zr_layer_bytes, wants_lean) && out->wants_lean &&
 			 layer > 0 && layer <= g->o->layers && block_can_be_lean(g);
-	struct pass p = unpack(g, &c);
 	struct carver row = { 0, 0 };
+	struct pass p;
 	int rc = unsupported(g, ops);
 
 	if (rc)
@@ -188,6 +189,9 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)c.slot_rows, (long long)g->o->context);
 
+	if (touching)
+		c.flags |= ZR_CALL_TOUCHING;
+	p = unpack(g, &c);
 	p.lean = lean;
 	*out = (struct zr_layer_bytes){ .size = sizeof *out, .is_lean = (uint32_t)lean };
 	take_rows(&row, &p, p.C);

@@ -190,9 +190,10 @@ static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
 					 .up = b[1].p,
 					 .dgate = b[4].p,
 					 .dup = trial & 2 ? b[1].p : b[5].p,
-					 .act = trial & 1 ? b[6].p : NULL,
 					 .width = width,
 					 .stride = 12 };
+	if (trial & 1)
+		back.act = trial & 2 ? b[3].p : b[6].p;
 	BY(swiglu, op, all);
 	BY(swiglu_bwd, back, all);
 }

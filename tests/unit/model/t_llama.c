@@ -229,6 +229,48 @@ static void I1_same_bits_for_any_number_of_workers(void **state)
 	}
 }
 
+/* The largest distance of gradients, to the largest gradient. */
+static double apart(const struct fixture *a, const struct fixture *b)
+{
+	double most = 0, largest = 0;
+	int64_t i;
+	for (i = 0; i < a->total; i++) {
+		most = fmax(most, fabs((double)a->gradient[i] - (double)b->gradient[i]));
+		largest = fmax(largest, fabs((double)a->gradient[i]));
+	}
+	return most / largest;
+}
+
+static void weights_that_touch_are_one_operand(void **state)
+{
+	static const struct fixture_setup setup = LLAMA, "heads", "4", "kv_heads", "2", "width",
+					  "64", "ffn_width", "96", END;
+	static const struct {
+		int32_t dtype;
+		double limit;
+	} in[] = { { ZR_F32, 1e-6 }, { ZR_BF16, 2e-2 } };
+	size_t i;
+	(void)state;
+	for (i = 0; i < sizeof in / sizeof *in; i++) {
+		struct fixture_setup one = setup;
+		struct fixture *a, *b;
+		double loss, distance;
+		one.dtype = in[i].dtype;
+		a = fixture_new(one);
+		one.touching = 1;
+		b = fixture_new(one);
+		loss = fixture_step(a, 0);
+		assert_true(fixture_step(b, 0) == loss);
+		distance = apart(a, b);
+		printf("# touching, type %d: gradients %.2g apart\n", one.dtype, distance);
+		assert_true(distance <= in[i].limit);
+		if (one.dtype != ZR_F32)
+			assert_true(b->work_bytes < a->work_bytes);
+		fixture_free(a);
+		fixture_free(b);
+	}
+}
+
 static void touches_nothing_itself_I1(void **state)
 {
 	size_t i;
@@ -267,6 +309,7 @@ int main(void)
 		cmocka_unit_test(evaluation_gives_the_loss_of_training),
 		cmocka_unit_test(accumulating_adds_to_what_is_there),
 		cmocka_unit_test(I1_same_bits_for_any_number_of_workers),
+		cmocka_unit_test(weights_that_touch_are_one_operand),
 		cmocka_unit_test(touches_nothing_itself_I1),
 		cmocka_unit_test(dynamic_scaling_is_none_within_the_context),
 	};
