@@ -104,7 +104,7 @@ struct zr_setup_facts {
 	/* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
 	uint8_t *frozen;
 	uint8_t *frozen_unit; /* [n_units] of all its tensors */
-	int units_whole; /* all that a unit of the model's has is of one kind, or nothing cuts it */
+	int units_whole;      /* freezing and stored types have cut no unit of the model in two */
 	/* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
 	int32_t stored;
 };

@@ -151,7 +151,7 @@ void zr_imports_watch(struct zr_check *c);
 int64_t zr_imports_made(void);          /* allocations so far */
 int64_t zr_imports_held(void);          /* blocks that the plugin holds */
 void *zr_imports_alloc(uint64_t bytes); /* for the host: zeroed, counted and refused, too */
-void zr_imports_free(void *p);          /* of that */
+void zr_imports_free(void *p);          /* what zr_imports_alloc() gave, or NULL */
 void zr_imports_refuse(int64_t nth);    /* the nth from now fails; 0: none does */
 /* From now on the plugin finds another time, process, host and processor, and `value` in the
  * variables of the environment that are not set; NULL: the true ones again. */

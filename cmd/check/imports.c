@@ -361,8 +361,9 @@ void zr_imports_watch(struct zr_check *c)
 	redirect_all(m, rest, n_rest, symbols, names);
 }
 
-/* Aligned to 64 bytes, behind where its block begins. calloc() need not touch what the kernel has
- * just given, and most of a device's scratch is never used. */
+/* The memory is aligned to 64 bytes, and the word before it points to the block of calloc() that it
+ * lies in. calloc() does not touch pages that the kernel has just given: they are zero, and a
+ * device never uses most of its scratch. */
 void *zr_imports_alloc(uint64_t bytes)
 {
 	size_t room = (size_t)(bytes + 63) / 64 * 64 + 128;

@@ -77,19 +77,20 @@ void zr_low_add_locally(struct zr_lowering *l, int32_t u);
 struct zr_operand zr_low_narrow(struct zr_lowering *l, int32_t u, struct zr_operand send,
 				uint64_t bytes, int host);
 
-/* Where this rank receives what all send that send as much. */
+/* A buffer for what this rank receives, where every rank sends as many bytes as `send` has. */
 struct zr_operand zr_low_room_for(struct zr_lowering *l, const struct zr_operand *send);
 
 /* What this rank sends of an operation's i-th unit, and where it receives. from: what it read. */
 struct zr_sent_received zr_low_fill(struct zr_lowering *l, const struct zr_pop *op, int32_t i,
 				    struct zr_operand *from);
 
-/* What ranks have of the units goes to their owners; by node, to those of their node, and then
- * on. */
+/* Sends contributions to the owners of the units. By node, zr_low_send() sends them within each
+ * node, and zr_low_send_on() sends the sums of nodes to the owners. */
 void zr_low_send(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_send_on(struct zr_lowering *l, const struct zr_pop *op);
 
-/* All have what others read, of the first n units, or have read it. */
+/* A fence of all ranks: others may read contributions to the first n units where they lie; with
+ * n = 0, they have read them. */
 void zr_low_meet(struct zr_lowering *l, const struct zr_pop *op, int32_t n);
 
 #endif

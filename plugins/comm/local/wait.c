@@ -173,17 +173,19 @@ static _Atomic uint32_t *word_to_look_at(struct lane *l, enum word w, uint32_t t
 	return &l->word[w];
 }
 
-/* A short look without sleeping. Where there are more ranks than processors, the one that is
- * awaited may need this one: who yields it may wait until others have had their whole turns, who
- * sleeps is woken. */
+/* Looks for a short time without sleeping: whether the word has reached target. Where there are
+ * more ranks than processors it looks once, since the awaited rank may need this processor. A rank
+ * that sleeps is woken; one that called sched_yield() would wait until others have used up their
+ * time slices. */
 static int look(const struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
 {
 	double end = 0;
+	if (c->crowded)
+		return reached(word, target);
+
 	for (int i = 0;; i++) {
 		if (reached(word, target))
 			return 1;
-		if (c->crowded)
-			return 0;
 		relax();
 		if (i % GLANCE == GLANCE - 1 && end <= 0)
 			end = zl_now() + LOOK;
